@@ -1,0 +1,40 @@
+"""From rows to whitened features (eq. 1.3)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+from bayesvm.core import linalg
+from bayesvm.core.kernels.base import Kernel, Params
+
+__all__ = ["Features", "inducing_factor", "whitened_features"]
+
+
+class Features(NamedTuple):
+    r"""Whitened features and what they leave unexplained (eq. 1.3).
+
+    Attributes
+    ----------
+    A : Tensor of shape (N, P)
+        Rows :math:`a_n = L^{-1} k(Z, x_n)`.
+    residual : Tensor of shape (N,)
+        :math:`\tilde k_n = k(x_n, x_n) - a_n^\top a_n`, clipped at zero.
+    """
+
+    A: Tensor
+    residual: Tensor
+
+
+def inducing_factor(kernel: Kernel, params: Params, Z: Tensor) -> Tensor:
+    """Cholesky factor L of K_ZZ."""
+    return linalg.cholesky(kernel.cross(params, Z, Z))
+
+
+def whitened_features(kernel: Kernel, params: Params, Z: Tensor, Lz: Tensor, X: Tensor) -> Features:
+    """Whitened features of the rows of X, given L with L L^T = K_ZZ (eq. 1.3)."""
+    Kzx = kernel.cross(params, Z, X)
+    A = linalg.solve_lower(Lz, Kzx).mT
+    residual = (kernel.diag(params, X) - A.square().sum(-1)).clamp_min(0.0)
+    return Features(A, residual)

@@ -1,0 +1,59 @@
+"""What a likelihood tells the inference about a row: a value and Gaussian sites."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+__all__ = ["Likelihood", "RowTerms", "expected"]
+
+
+class RowTerms(NamedTuple):
+    r"""Expected log-likelihood of rows and its derivatives at given moments.
+
+    Attributes
+    ----------
+    value : Tensor of shape (N,)
+        :math:`\ell_n = E_q[\log p(y_n \mid f_n)]`.
+    slope : Tensor of shape (N, C)
+        :math:`\partial \ell / \partial F`.
+    W : Tensor of shape (N, C)
+        Site precision, :math:`-2\, \partial \ell / \partial s^2 \ge 0` (eq. 3.3).
+    """
+
+    value: Tensor
+    slope: Tensor
+    W: Tensor
+
+
+class Likelihood(Protocol):
+    """A likelihood whose sites touch every latent function of a row."""
+
+    def n_latents(self, n_classes: int) -> int:
+        """How many latent functions describe that many classes."""
+        ...
+
+    def row_terms(self, y: Tensor, F: Tensor, s2: Tensor) -> RowTerms:
+        """Value and derivatives for class indices y (N,) at means F and variances s2 (N, C)."""
+        ...
+
+
+class _Expected(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, F, s2, likelihood, y):  # type: ignore[no-untyped-def]
+        terms = likelihood.row_terms(y, F, s2)
+        ctx.save_for_backward(terms.slope, terms.W)
+        ctx.mark_non_differentiable(terms.slope, terms.W)
+        return terms.value, terms.slope, terms.W
+
+    @staticmethod
+    def backward(ctx, g, _slope, _W):  # type: ignore[no-untyped-def]
+        slope, W = ctx.saved_tensors
+        return g[:, None] * slope, -0.5 * g[:, None] * W, None, None
+
+
+def expected(likelihood: Likelihood, y: Tensor, F: Tensor, s2: Tensor) -> RowTerms:
+    """Row terms whose value carries gradients to F and s2 from the closed form."""
+    return RowTerms(*_Expected.apply(F, s2, likelihood, y))  # type: ignore[no-untyped-call]

@@ -1,0 +1,38 @@
+"""Numbers that every untuned fit uses; docs/defaults.md says which runs chose them."""
+
+from __future__ import annotations
+
+__all__ = ["affordable_exact", "auto_inducing"]
+
+DEFAULT_KERNEL = "rbf+additive"
+
+# Learning the kernel.
+LEARNING_STEPS = 60
+LEARNING_RATE = 0.1
+LEARNING_ROWS = 2000
+LEARNING_INDUCING = 64
+LEARNING_CLASSES = 32
+SITE_DAMPING = 0.5
+BOUND_WEIGHT = {"blend": 1.0, "elbo": 1.0, "loo": 0.0}
+LEAVE_ONE_OUT_WEIGHT = {"blend": 1.0, "elbo": 0.0, "loo": 1.0}
+
+# The paper's recipe.
+PAPER_INDUCING = 64
+PAPER_RATE = 5e-4
+PAPER_EPOCHS = 1000
+
+# Fitting q.
+SWEEPS = 60
+BATCH_SIZE = 1024
+TOLERANCE = 1e-2
+EXACT_FLOPS = 4e9
+
+
+def auto_inducing(n_rows: int, n_classes: int) -> int:
+    """Number of inducing points for that many distinct rows and classes."""
+    return 64
+
+
+def affordable_exact(n_rows: int, n_inducing: int, n_latents: int) -> bool:
+    """Whether exact rivals, which cost C N P^2 a sweep, are the default."""
+    return float(n_latents) * n_rows * n_inducing**2 <= EXACT_FLOPS

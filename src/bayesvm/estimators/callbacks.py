@@ -1,0 +1,61 @@
+"""scikit-learn's callback protocol, where the installed version has it (1.9 on)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from bayesvm.progress import PrintedProgress, Progress
+
+__all__ = ["CallbackSupportMixin", "FitReporter", "with_callbacks"]
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn before 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Nothing to support."""
+
+    def with_callbacks(method: _Method) -> _Method:
+        """Nothing to manage."""
+        return method
+
+
+class FitReporter:
+    """Progress to the terminal if asked for, and to scikit-learn's callbacks if there are any."""
+
+    def __init__(
+        self, estimator: Any, X: Any, y: Any, sample_weight: Any, max_steps: int, verbose: bool
+    ) -> None:
+        self._printed = PrintedProgress() if verbose else None
+        self._estimator = estimator
+        self._data = {
+            "X": X,
+            "y": y,
+            "metadata": {} if sample_weight is None else {"sample_weight": sample_weight},
+        }
+        self._context = None
+        if hasattr(estimator, "_init_callback_context"):
+            self._context = estimator._init_callback_context(max_subtasks=max_steps)
+            self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
+        self.progress: Progress = self._report
+
+    def _report(self, stage: str, step: int, total: int, bound: float, change: float) -> bool:
+        if self._printed is not None:
+            self._printed(stage, step, total, bound, change)
+        if self._context is None:
+            return False
+        task = self._context.subcontext(task_name=stage)
+        task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
+        return bool(task.call_on_fit_task_end(estimator=self._estimator, **self._data))
+
+    def close(self) -> None:
+        """Tell everyone that the fit is over; the estimator is fitted by now."""
+        if self._printed is not None:
+            self._printed.close()
+        if self._context is not None:
+            self._context.call_on_fit_task_end(
+                estimator=self._estimator, reconstruction_attributes={}, **self._data
+            )

@@ -1,0 +1,182 @@
+"""Predictions every estimator here shares: probabilities, latents, uncertainty, abstention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayesvm import prediction
+from bayesvm.estimators.abstention import confidence_threshold
+from bayesvm.estimators.fitted import FittedKernel, relevance
+from bayesvm.model import LoadedModel, Model, torch_dtype
+from bayesvm.prediction import Uncertainty
+
+__all__ = ["LatentClassifier"]
+
+FloatArray = npt.NDArray[np.floating]
+
+
+class LatentClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier whose fitted ``model_`` gives Gaussian latents per class.
+
+    Subclasses set ``model_``, ``classes_`` and the leave-one-out arrays
+    ``loo_confidence_``, ``loo_correct_`` and ``loo_weight_``.
+    """
+
+    device: str
+    dtype: str
+    model_: Model
+    classes_: npt.NDArray[Any]
+    loo_confidence_: FloatArray
+    loo_correct_: FloatArray
+    loo_weight_: FloatArray
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Most probable class of each row: the argmax of ``predict_proba``."""
+        return self.classes_[self.predict_proba(X).argmax(1)]
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Class probabilities E[softmax(T f)], shape (n_rows, n_classes); rows sum to one."""
+        model, X = self._ready(X)
+        return prediction.proba(model, X)
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Logarithms of the class probabilities, finite even where those vanish."""
+        return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Log-probabilities, or with two classes the log-odds of the second.
+
+        Shares the argmax (the sign, with two classes) with ``predict``.
+        """
+        log_p = self.predict_log_proba(X)
+        return log_p[:, 1] - log_p[:, 0] if log_p.shape[1] == 2 else log_p
+
+    def predict_latent(self, X: Any) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of each class's latent function.
+
+        With two classes only their difference is modelled; it is dealt
+        evenly to the two.
+
+        Returns
+        -------
+        mean, std : ndarray of shape (n_rows, n_classes)
+        """
+        model, X = self._ready(X)
+        mean, std = prediction.map_rows(model, X, lambda F, s2: (F, s2.sqrt()), 1)
+        return mean, std
+
+    def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> FloatArray:
+        """Draws of the latent functions at X, joint over rows, shape (n_samples, n_rows, n_classes)."""
+        model, X = self._ready(X)
+        seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+        return prediction.sample_latents(model, X, n_samples, torch.Generator().manual_seed(seed))
+
+    def sample_proba(self, X: Any, n_samples: int = 1, random_state: Any = None) -> FloatArray:
+        """Draws of the class probabilities softmax(T f), shape (n_samples, n_rows, n_classes).
+
+        Their mean over draws tends to ``predict_proba``.
+        """
+        f = self.model_.temperature * self.sample_latent(X, n_samples, random_state)
+        f -= f.max(2, keepdims=True)
+        p = np.exp(f, out=f)
+        p /= p.sum(2, keepdims=True)
+        return p
+
+    def variation_ratio(self, X: Any, n_samples: int | None = None, random_state: Any = None) -> FloatArray:
+        """How often the posterior disagrees with its own majority about the largest latent.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        n_samples : int or None
+            None: exactly, by quadrature. A number: from that many draws, as
+            in the paper, one minus the share of the most frequent class.
+        random_state : int, RandomState or None
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Between 0 (certain) and 1 - 1/n_classes.
+        """
+        if n_samples is None:
+            model, X = self._ready(X)
+            return prediction.variation_ratio(model, X)
+        winners = self.sample_latent(X, n_samples, random_state).argmax(2)
+        counts = np.stack([(winners == c).sum(0) for c in range(len(self.classes_))], 1)
+        return np.asarray(1.0 - counts.max(1) / n_samples)
+
+    def log_variation_ratio(self, X: Any) -> FloatArray:
+        """Logarithm of the variation ratio, ordered even where the ratio underflows."""
+        model, X = self._ready(X)
+        return prediction.log_ratio(model, X)
+
+    def uncertainty(self, X: Any) -> Uncertainty:
+        """Predictive entropy in nats: total, and its aleatoric and epistemic parts."""
+        model, X = self._ready(X)
+        return prediction.uncertainty(model, X)
+
+    def abstain(self, X: Any, max_error: float = 0.01) -> npt.NDArray[np.bool_]:
+        """Which rows to hand to a person so that the rest keep an error rate.
+
+        The threshold on the largest class probability comes from the
+        leave-one-out predictions of the training rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        max_error : float
+            Error rate to keep among the accepted rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            True where a person should decide.
+        """
+        return np.asarray(self.predict_proba(X).max(1) < self.abstention_threshold(max_error))
+
+    def abstention_threshold(self, max_error: float = 0.01) -> float:
+        """Confidence below which ``abstain`` hands a row over; infinity: all of them."""
+        check_is_fitted(self)
+        if not 0.0 < max_error < 1.0:
+            raise ValueError(f"max_error={max_error!r} is not valid; it must lie between 0 and 1")
+        return confidence_threshold(self.loo_confidence_, self.loo_correct_, self.loo_weight_, max_error)
+
+    @property
+    def inducing_points_(self) -> FloatArray:
+        """Inducing points in the units of the data, shape (n_inducing, n_features)."""
+        return self.model_.scaler.inverse_transform(self.model_.Z)
+
+    @property
+    def kernel_(self) -> FittedKernel:
+        """The kernel with its learned parameters."""
+        return FittedKernel(self.model_.kernel, self.model_.params, self.model_.scaler)
+
+    @property
+    def feature_relevance_(self) -> FloatArray:
+        """Share of each feature in how fast the latent functions vary; sums to one."""
+        return relevance(self.model_)
+
+    @property
+    def temperature_(self) -> float:
+        """Temperature T of the class probabilities, fitted by leave-one-out."""
+        return self.model_.temperature
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def _ready(self, X: Any) -> tuple[LoadedModel, FloatArray]:
+        """The model on its device and validated rows."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        # A model trained on a GPU predicts anywhere.
+        device = (
+            "cpu" if str(self.device).startswith("cuda") and not torch.cuda.is_available() else self.device
+        )
+        return self.model_.on(device, torch_dtype(self.dtype)), X

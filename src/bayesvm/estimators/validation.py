@@ -1,0 +1,101 @@
+"""Labels and weights: from what users give to indices and non-negative numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import check_array
+from sklearn.utils.multiclass import check_classification_targets
+
+__all__ = ["check_weights", "class_indices", "with_class_weights"]
+
+FloatArray = npt.NDArray[np.floating]
+IntArray = npt.NDArray[np.int64]
+
+
+def class_indices(y: Any, classes: npt.NDArray[Any] | None) -> tuple[npt.NDArray[Any], IntArray]:
+    """Sorted labels and the index of each row's label among them.
+
+    Raises
+    ------
+    ValueError
+        If y holds fewer than two classes, or a label that ``classes`` lacks.
+    """
+    check_classification_targets(y)
+    if classes is None:
+        classes, index = np.unique(y, return_inverse=True)
+    else:
+        index = np.searchsorted(classes, y).clip(0, len(classes) - 1)
+        unknown = np.unique(y[classes[index] != y])
+        if unknown.size:
+            raise ValueError(
+                f"y holds the labels {unknown.tolist()[:5]}, which are not among the classes "
+                f"{classes.tolist()[:10]} given first"
+            )
+    if len(classes) < 2:
+        raise ValueError(
+            f"a classifier needs at least two classes; y holds one class, {classes.tolist()[0]!r}"
+        )
+    return classes, index.astype(np.int64)
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> FloatArray:
+    """Weights as floats; ones if there are none.
+
+    Raises
+    ------
+    ValueError
+        If their number is wrong or one is negative, not finite, or all are zero.
+    """
+    if sample_weight is None:
+        return np.ones(n_rows)
+    if np.isscalar(sample_weight):
+        sample_weight = np.full(n_rows, sample_weight)
+    weight: FloatArray = check_array(
+        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+    )
+    if weight.ndim != 1:
+        raise ValueError(f"sample_weight must be one-dimensional; got {weight.ndim} dimensions")
+    if weight.shape[0] != n_rows:
+        raise ValueError(f"sample_weight has {weight.shape[0]} entries for {n_rows} rows")
+    if (weight < 0).any():
+        raise ValueError(f"sample_weight must not be negative; the smallest given is {weight.min():g}")
+    if not weight.any():
+        raise ValueError("all sample weights are zero: there is no row to learn from")
+    return weight
+
+
+def with_class_weights(
+    class_weight: Any, classes: npt.NDArray[Any], index: IntArray, weight: FloatArray
+) -> FloatArray:
+    """Weights multiplied by those of the classes.
+
+    ``"balanced"`` gives every class the same total weight, counting the
+    weights of its rows, so that weight two equals the row twice.
+    """
+    if class_weight is None:
+        return weight
+    if class_weight == "balanced":
+        mass = np.bincount(index, weights=weight, minlength=len(classes))
+        present = mass > 0
+        factor = np.where(present, mass.sum() / (present.sum() * np.where(present, mass, 1.0)), 0.0)
+    else:
+        unknown = [label for label in class_weight if label not in set(classes.tolist())]
+        if unknown:
+            raise ValueError(f"class_weight names {unknown[:5]}, but the classes are {classes.tolist()[:10]}")
+        factor = np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
+        if (factor < 0).any() or not np.isfinite(factor).all():
+            raise ValueError(f"class_weight must hold non-negative numbers; got {class_weight!r}")
+    return weight * factor[index]
+
+
+def check_two_classes_left(classes: npt.NDArray[Any], index: IntArray, weight: FloatArray) -> None:
+    """Refuse weights that leave rows of one class only."""
+    left = np.unique(index[weight > 0])
+    if left.size < 2:
+        raise ValueError(
+            "a classifier needs at least two classes; after removing rows of weight zero only class "
+            f"{classes[left[0]]!r} is left"
+        )

@@ -1,0 +1,1 @@
+"""Ways of fitting the variational posterior."""

@@ -1,0 +1,164 @@
+"""The paper's recipe: q, kernel and inducing points together, by Adam on minibatches."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from bayesvm.core import linalg
+from bayesvm.core.covariance import Features, inducing_factor, whitened_features
+from bayesvm.core.gaussian import Gaussian
+from bayesvm.core.kernels.base import Params
+from bayesvm.core.likelihoods import Likelihood, augmented_pair, expected
+from bayesvm.inference.blocks import TrainingRows
+from bayesvm.inference.draws import Draws, drawn_argmax, mean_argmax
+from bayesvm.inference.evaluate import Ascent, evaluate
+from bayesvm.inference.natural_parameters import Natural
+from bayesvm.inference.rivals import MIN_VARIANCE, AllRivals, OneRival, RivalRule
+from bayesvm.progress import Progress
+
+__all__ = ["AdamOptions", "AdamResult", "ascend"]
+
+_RECENT_EPOCHS = 10
+
+
+@dataclass(frozen=True)
+class AdamOptions:
+    """Rate, minibatches and what besides q is trained."""
+
+    rate: float
+    batch_size: int
+    max_iter: int
+    tol: float
+    learn_kernel: bool
+    learn_inducing: bool
+    seed: int
+
+
+class AdamResult(NamedTuple):
+    """The rows under the trained kernel and inducing points, and q."""
+
+    rows: TrainingRows
+    ascent: Ascent
+
+
+def ascend(
+    rows: TrainingRows, rule: RivalRule, start: Natural, options: AdamOptions, progress: Progress
+) -> AdamResult:
+    r"""Maximise the minibatch bound over m, S = L_S L_S^T, kernel parameters and Z at once.
+
+    Converged when the mean bound of ten epochs no longer exceeds that of the
+    ten before by more than ``tol`` nats a row.
+    """
+    _, q = start.posterior(True)
+    covariance = torch.cholesky_inverse(q.R)
+    m = q.m.clone().requires_grad_()
+    factor = linalg.cholesky(covariance)
+    raw = (factor.tril(-1) + torch.diag_embed(factor.diagonal(dim1=-2, dim2=-1).log())).requires_grad_()
+    theta = {k: v.clone().requires_grad_(options.learn_kernel) for k, v in rows.params.items()}
+    Z = rows.Z.clone().requires_grad_(options.learn_inducing)
+    free = [p for p in (m, raw, *theta.values(), Z) if p.requires_grad]
+    adam = torch.optim.Adam(free, lr=options.rate, foreach=False)
+    total = rows.weight.sum()
+    curve: list[float] = []
+    converged = interrupted = False
+    step = 0
+    try:
+        for epoch in range(1, options.max_iter + 1):
+            generator = torch.Generator().manual_seed((options.seed * 1_000_003 + epoch) % 2**63)
+            order = torch.randperm(len(rows), generator=generator).to(rows.X.device)
+            epoch_bound = 0.0
+            for index in order.split(options.batch_size):
+                weight = rows.weight[index]
+                bound = _minibatch_bound(
+                    rows, rule, theta, Z, m, raw, index, weight, total / weight.sum(), step
+                )
+                adam.zero_grad()
+                (-bound).backward()
+                adam.step()
+                epoch_bound += float(bound.detach()) * float(weight.sum() / total)
+                step += 1
+            curve.append(epoch_bound)
+            gain = _recent_gain(curve)
+            converged = gain < options.tol * float(total)
+            if converged or progress("adam", epoch, options.max_iter, epoch_bound, gain):
+                break
+    except KeyboardInterrupt:
+        interrupted = True
+    with torch.no_grad():
+        q = _gaussian(m, raw)
+        params: Params = {k: v.detach().clone() for k, v in theta.items()}
+        final = replace(rows, params=params, Z=Z.detach().clone())
+        base = Natural.prior(q.m.shape[0], q.R)
+        sites = evaluate(final, rule, q, base, step).sites
+    return AdamResult(final, Ascent(q, Natural.of(q), sites, curve, converged, interrupted))
+
+
+def _recent_gain(curve: list[float]) -> float:
+    """How much the mean bound of the last epochs exceeds that of the ones before."""
+    if len(curve) < 2 * _RECENT_EPOCHS:
+        return math.inf
+    last, before = curve[-_RECENT_EPOCHS:], curve[-2 * _RECENT_EPOCHS : -_RECENT_EPOCHS]
+    return (sum(last) - sum(before)) / _RECENT_EPOCHS
+
+
+def _factor(raw: Tensor) -> Tensor:
+    """Lower factors L_S of the covariances from unconstrained matrices."""
+    return raw.tril(-1) + torch.diag_embed(raw.diagonal(dim1=-2, dim2=-1).exp())
+
+
+def _gaussian(m: Tensor, raw: Tensor) -> Gaussian:
+    """The Gaussian in the form the rest of the library uses."""
+    L = _factor(raw.detach())
+    return Gaussian(m.detach().clone(), linalg.cholesky(torch.cholesky_inverse(L)))
+
+
+def _minibatch_bound(
+    rows: TrainingRows,
+    rule: RivalRule,
+    theta: Params,
+    Z: Tensor,
+    m: Tensor,
+    raw: Tensor,
+    index: Tensor,
+    weight: Tensor,
+    scale: Tensor,
+    step: int,
+) -> Tensor:
+    features = whitened_features(rows.kernel, theta, Z, inducing_factor(rows.kernel, theta, Z), rows.X[index])
+    L = _factor(raw)
+    y = rows.y[index]
+    if isinstance(rule, OneRival):
+        value = _pair_value(rule, features, m, L, y, rows.key[index], step)
+    else:
+        assert isinstance(rule, AllRivals)
+        value = _all_value(rule.likelihood, features, m, L, y)
+    kl = 0.5 * (L.square().sum() + m.square().sum() - m.numel()) - raw.diagonal(dim1=-2, dim2=-1).sum()
+    return scale * torch.dot(weight, value) - kl
+
+
+def _all_value(likelihood: Likelihood, features: Features, m: Tensor, L: Tensor, y: Tensor) -> Tensor:
+    V = torch.einsum("np,jpq->njq", features.A, L).square().sum(-1)
+    s2 = (V + features.residual[:, None]).clamp_min(MIN_VARIANCE)
+    return expected(likelihood, y, features.A @ m.mT, s2).value
+
+
+def _pair_value(
+    rule: OneRival, features: Features, m: Tensor, L: Tensor, y: Tensor, key: Tensor, step: int
+) -> Tensor:
+    """Only the two classes a row touches cost P^2; their factors are gathered."""
+    A, residual = features
+    with torch.no_grad():
+        if rule.sampled:
+            rival = drawn_argmax(Draws.of_factor(m, L, rule.seed, step), features, y, key)
+        else:
+            rival = mean_argmax(m, A, y)
+    classes = torch.stack([y, rival], 1)
+    F = (A[:, None, :] * m[classes]).sum(-1)
+    T = torch.matmul(A[:, None, None, :], L[classes]).squeeze(-2)
+    s2 = (T.square().sum(-1) + residual[:, None]).clamp_min(MIN_VARIANCE)
+    return augmented_pair(F[:, 0], F[:, 1], s2[:, 0], s2[:, 1]).value

@@ -1,0 +1,171 @@
+"""Coordinate ascent: full sweeps over the rows, damped so that the bound rises (section 3)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from bayesvm.core import gaussian
+from bayesvm.core.gaussian import Gaussian
+from bayesvm.inference.blocks import TrainingRows
+from bayesvm.inference.evaluate import Ascent, Sites, evaluate
+from bayesvm.inference.natural_parameters import Natural
+from bayesvm.inference.rivals import OneRival, RivalRule
+from bayesvm.progress import Progress
+
+__all__ = ["ascend", "base_gaussian", "change_of_means", "probe_features"]
+
+# Rows on which the change of the latent means is measured: canonical rows
+# come in random order, so the first ones are a fair sample.
+_PROBE_ROWS = 512
+_FIRST_STEP = 0.5
+_SMALLEST_STEP = 1.0 / 64.0
+_GROWTH = 1.4
+# A bound that falls by less than this share is rounding and quadrature error.
+_BOUND_SLACK = 1e-7
+_BURN_IN = 10
+_MIN_AVERAGED = 8
+_MAX_AVERAGED = 16
+
+
+def ascend(
+    rows: TrainingRows,
+    rule: RivalRule,
+    start: Natural,
+    base: Natural,
+    max_iter: int,
+    tol: float,
+    progress: Progress,
+) -> Ascent:
+    """Sweep until the class-centred latent means stop changing.
+
+    Ctrl-C ends the ascent with the best q so far.
+
+    Parameters
+    ----------
+    rows, rule, start : what to fit, how sites come about, where q begins
+    base : Natural
+        What q is without these rows: the prior, or what earlier rows taught.
+    max_iter : int
+        Most sweeps.
+    tol : float
+        Converged when the RMS change of the means, for a full step, is below
+        this. Margins are of order one.
+    progress : Progress
+    """
+    run = _one_rival if isinstance(rule, OneRival) else _all_rivals
+    return run(rows, rule, start, base, max_iter, tol, progress)
+
+
+def probe_features(rows: TrainingRows) -> Tensor:
+    """Features of the rows on which change is measured."""
+    return rows.features(rows.X[:_PROBE_ROWS]).A
+
+
+def change_of_means(probe: Tensor, before: Gaussian, after: Gaussian) -> float:
+    """RMS change of the class-centred latent means on the probe rows."""
+    delta = (after.m - before.m) @ probe.mT
+    if delta.shape[0] > 1:
+        delta = delta - delta.mean(0, keepdim=True)
+    return float(delta.square().mean().sqrt())
+
+
+def _all_rivals(
+    rows: TrainingRows,
+    rule: RivalRule,
+    start: Natural,
+    base: Natural,
+    max_iter: int,
+    tol: float,
+    progress: Progress,
+) -> Ascent:
+    """Deterministic sites and a true bound: a step that lowers the bound is halved."""
+    prior, centre = base_gaussian(base)
+    natural, q = start.posterior(centre)
+    now = evaluate(rows, rule, q, base, 0)
+    bound = now.value - float(gaussian.kl_divergence(q, prior).sum())
+    curve, probe, rho = [bound], probe_features(rows), _FIRST_STEP
+    converged = interrupted = False
+    try:
+        for sweep in range(1, max_iter + 1):
+            moved, new_q = natural.towards(now.target, rho).posterior(centre)
+            after = evaluate(rows, rule, new_q, base, sweep)
+            new_bound = after.value - float(gaussian.kl_divergence(new_q, prior).sum())
+            change = change_of_means(probe, q, new_q) / rho
+            if not new_bound >= bound - _BOUND_SLACK * abs(bound):
+                if rho <= _SMALLEST_STEP:
+                    converged = change < tol
+                    break
+                rho *= 0.5
+                continue
+            natural, q, now, bound = moved, new_q, after, new_bound
+            curve.append(bound)
+            converged = change < tol
+            if converged or progress("posterior", sweep, max_iter, bound, change):
+                break
+            rho = min(1.0, _GROWTH * rho)
+    except KeyboardInterrupt:
+        interrupted = True
+    return Ascent(q, natural, now.sites, curve, converged, interrupted)
+
+
+def base_gaussian(base: Natural) -> tuple[Gaussian, bool]:
+    """The Gaussian q starts from, and whether it is the prior, so that means may be centred."""
+    prior = gaussian.from_natural(base.precision, base.linear)
+    plain = Natural.prior(base.linear.shape[0], base.precision)
+    is_prior = not bool(base.linear.any()) and torch.equal(base.precision, plain.precision)
+    return prior, is_prior
+
+
+def _one_rival(
+    rows: TrainingRows,
+    rule: RivalRule,
+    start: Natural,
+    base: Natural,
+    max_iter: int,
+    tol: float,
+    progress: Progress,
+) -> Ascent:
+    """Rivals that move between sweeps: damp, then average the last sweeps' sites.
+
+    The first averaged sweep starts the average anew, so q is exactly what
+    the averaged sites make.
+    """
+    prior, centre = base_gaussian(base)
+    natural, q = start.posterior(centre)
+    curve: list[float] = []
+    kept: list[Sites] = []
+    probe = probe_features(rows)
+    converged = interrupted = False
+    burn_in = min(_BURN_IN, max(0, max_iter - _MIN_AVERAGED))
+    try:
+        for sweep in range(1, max_iter + 1):
+            now = evaluate(rows, rule, q, base, sweep)
+            averaged = sweep - burn_in
+            rho = _FIRST_STEP if averaged <= 0 else 1.0 / averaged
+            curve.append(now.value - float(gaussian.kl_divergence(q, prior).sum()))
+            moved, new_q = natural.towards(now.target, rho).posterior(centre)
+            change = change_of_means(probe, q, new_q)
+            natural, q = moved, new_q
+            if averaged > 0:
+                kept.append(now.sites)
+                converged = averaged >= _MIN_AVERAGED and change < tol
+            stop = progress("posterior", sweep, max_iter, curve[-1], change)
+            if stop or converged or len(kept) == _MAX_AVERAGED:
+                break
+    except KeyboardInterrupt:
+        interrupted = True
+    if not kept:
+        kept.append(evaluate(rows, rule, q, base, max_iter).sites)
+    return Ascent(q, natural, _average(kept), curve, converged, interrupted)
+
+
+def _average(kept: list[Sites]) -> Sites:
+    """The mean of pair sites: own class once, then the rivals of every sweep."""
+    n = len(kept)
+    classes = [s.classes for s in kept if s.classes is not None]
+    return Sites(
+        torch.stack([classes[0][:, 0], *(t[:, 1] for t in classes)], 1),
+        torch.stack([torch.stack([s.W[:, 0] for s in kept]).mean(0), *(s.W[:, 1] / n for s in kept)], 1),
+        torch.stack([torch.stack([s.G[:, 0] for s in kept]).mean(0), *(s.G[:, 1] / n for s in kept)], 1),
+    )

@@ -1,0 +1,90 @@
+"""Posterior draws of whole functions, dealt to rows by their content (eq. 4.4)."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from bayesvm.core import linalg
+from bayesvm.core.covariance import Features
+from bayesvm.core.gaussian import Gaussian
+
+__all__ = ["Draws", "drawn_argmax", "mean_argmax"]
+
+N_DRAWS = 32
+# From this many classes the latents of the draws are the largest product of
+# a sweep; which rival wins a random draw needs no double precision.
+_SINGLE_FROM_CLASSES = 64
+
+
+class Draws(NamedTuple):
+    """Functions drawn from q.
+
+    Attributes
+    ----------
+    v : Tensor of shape (draws, C, P)
+        Weights of the whitened features.
+    e : Tensor of shape (draws, C)
+        Weights of the residual standard deviation, one more feature of a row.
+    sweep : int
+        Rows are dealt anew in every sweep.
+    """
+
+    v: Tensor
+    e: Tensor
+    sweep: int
+
+    @classmethod
+    def of_gaussian(cls, q: Gaussian, seed: int, sweep: int) -> Draws:
+        """Draws m + R^{-T} eps."""
+        noise = _noise(q.m, seed, sweep)
+        P = q.m.shape[1]
+        v = q.m[:, :, None] + linalg.solve_lower_transposed(q.R, noise[:, :P])
+        return cls(v.permute(2, 0, 1), noise[:, P].mT, sweep)
+
+    @classmethod
+    def of_factor(cls, m: Tensor, L: Tensor, seed: int, sweep: int) -> Draws:
+        """Draws m + L eps, for covariances L L^T."""
+        noise = _noise(m, seed, sweep)
+        P = m.shape[1]
+        return cls((m[:, :, None] + L @ noise[:, :P]).permute(2, 0, 1), noise[:, P].mT, sweep)
+
+
+def _noise(like: Tensor, seed: int, sweep: int) -> Tensor:
+    C, P = like.shape
+    generator = torch.Generator().manual_seed((seed * 1_000_003 + sweep) % 2**63)
+    return torch.randn(C, P + 1, N_DRAWS, generator=generator, dtype=torch.float64).to(like)
+
+
+def mean_argmax(m: Tensor, A: Tensor, y: Tensor) -> Tensor:
+    """The rival with the largest mean, shape (N,)."""
+    return (A @ m.mT).scatter_(1, y[:, None], -math.inf).argmax(1)
+
+
+def drawn_argmax(draws: Draws, features: Features, y: Tensor, key: Tensor) -> Tensor:
+    """The rival that is largest in the draw a row was dealt, shape (N,)."""
+    A, residual = features
+    v, e = draws.v, draws.e
+    spread = residual.sqrt()
+    if e.shape[1] >= _SINGLE_FROM_CLASSES:
+        A, v, e, spread = A.float(), v.float(), e.float(), spread.float()
+    dealt = _deal(key, draws.sweep)
+    order = dealt.argsort()
+    rival = torch.empty_like(y)
+    start = 0
+    for d, n in enumerate(torch.bincount(dealt, minlength=N_DRAWS).tolist()):
+        rows = order[start : start + n]
+        start += n
+        F = torch.addmm(spread[rows, None] * e[d], A[rows], v[d].mT)
+        rival[rows] = F.scatter_(1, y[rows, None], -math.inf).argmax(1)
+    return rival
+
+
+def _deal(key: Tensor, sweep: int) -> Tensor:
+    """Which draw each row uses: a hash of its content and the sweep."""
+    x = key + ((2 * sweep + 1) * 0x1E3779B97F4A7C15) % 2**62
+    x = (x ^ (x >> 29)) * 0x3F58476D1CE4E5B9
+    return ((x >> 33) & 0x7FFFFFFF) % N_DRAWS

@@ -1,0 +1,65 @@
+"""Stochastic natural gradients: damped site steps on minibatches (eq. 3.4)."""
+
+from __future__ import annotations
+
+import torch
+
+from bayesvm.core import gaussian
+from bayesvm.inference.blocks import TrainingRows
+from bayesvm.inference.coordinate import base_gaussian, change_of_means, probe_features
+from bayesvm.inference.evaluate import Ascent, evaluate
+from bayesvm.inference.natural_parameters import Natural
+from bayesvm.inference.rivals import RivalRule
+from bayesvm.progress import Progress
+
+__all__ = ["ascend"]
+
+# Steps fall as (k + 2)^-0.7: slowly enough to travel any distance, fast
+# enough for the noise of minibatches to average out.
+_EXPONENT = 0.7
+_LARGEST_STEP = 0.5
+
+
+def ascend(
+    rows: TrainingRows,
+    rule: RivalRule,
+    start: Natural,
+    base: Natural,
+    batch_size: int,
+    max_iter: int,
+    tol: float,
+    seed: int,
+    progress: Progress,
+) -> Ascent:
+    """Pass over shuffled minibatches until an epoch no longer moves the latent means.
+
+    Parameters are those of ``coordinate.ascend``; ``max_iter`` counts epochs.
+    The sums of a minibatch are scaled to the whole data.
+    """
+    prior, centre = base_gaussian(base)
+    natural, q = start.posterior(centre)
+    probe, total = probe_features(rows), rows.weight.sum()
+    curve: list[float] = []
+    converged = interrupted = False
+    step = 0
+    try:
+        for epoch in range(1, max_iter + 1):
+            before, value = q, 0.0
+            generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
+            order = torch.randperm(len(rows), generator=generator).to(rows.X.device)
+            for index in order.split(batch_size):
+                block = rows.batch(index, float(total / rows.weight[index].sum()))
+                sites = rule.under(q, step)(block)
+                value += float(torch.dot(rows.weight[index], sites.value))
+                rho = min(_LARGEST_STEP, (step + 2.0) ** -_EXPONENT)
+                natural, q = natural.towards(base.plus(sites.precision, sites.linear), rho).posterior(centre)
+                step += 1
+            change = change_of_means(probe, before, q)
+            curve.append(value - float(gaussian.kl_divergence(q, prior).sum()))
+            converged = change < tol
+            if converged or progress("posterior", epoch, max_iter, curve[-1], change):
+                break
+    except KeyboardInterrupt:
+        interrupted = True
+    final = evaluate(rows, rule, q, base, step)
+    return Ascent(q, natural, final.sites, curve, converged, interrupted)

@@ -1,0 +1,123 @@
+"""How a row's sites come about: against all rivals at once, or against one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeAlias
+
+import torch
+from torch import Tensor
+
+from bayesvm.core import gaussian
+from bayesvm.core.gaussian import Gaussian
+from bayesvm.core.grouping import ClassGroups
+from bayesvm.core.likelihoods import Likelihood, augmented_pair
+from bayesvm.core.sites import dense_statistics
+from bayesvm.inference.blocks import Block
+from bayesvm.inference.draws import Draws, drawn_argmax, mean_argmax
+
+__all__ = ["MIN_VARIANCE", "AllRivals", "BlockSites", "OneRival", "RivalRule", "RowSites"]
+
+# Latent variances below this are rounding: margins are of order one.
+MIN_VARIANCE = 1e-10
+
+
+class RowSites(NamedTuple):
+    """Sites of a block of rows, for one unit of weight, with their sums.
+
+    Attributes
+    ----------
+    value : Tensor of shape (N,)
+        Expected log-likelihood of each row.
+    classes : Tensor of shape (N, K) or None
+        Which latent functions the columns of W and G touch; None: all, in order.
+    W, G : Tensor of shape (N, K)
+    precision, linear : Tensor of shape (C, P, P) and (C, P)
+        Weighted sums over the rows (eq. 3.1).
+    """
+
+    value: Tensor
+    classes: Tensor | None
+    W: Tensor
+    G: Tensor
+    precision: Tensor
+    linear: Tensor
+
+
+BlockSites: TypeAlias = Callable[[Block], RowSites]
+
+
+class RivalRule(Protocol):
+    """A way of turning moments into sites."""
+
+    def numbers_per_row(self, n_latents: int, n_inducing: int) -> int:
+        """Temporary numbers needed for one row."""
+        ...
+
+    def under(self, q: Gaussian, sweep: int) -> BlockSites:
+        """The sites of any block under q, in sweep number ``sweep``."""
+        ...
+
+
+@dataclass(frozen=True)
+class AllRivals:
+    """Exact expectations: every latent function of a row gets a site (section 4)."""
+
+    likelihood: Likelihood
+
+    def numbers_per_row(self, n_latents: int, n_inducing: int) -> int:
+        return n_latents * max(n_inducing, 48)
+
+    def under(self, q: Gaussian, sweep: int) -> BlockSites:
+        def sites(block: Block) -> RowSites:
+            A, residual = block.features
+            F = gaussian.mean(q, A)
+            s2 = (gaussian.variance(q, A) + residual[:, None]).clamp_min(MIN_VARIANCE)
+            value, slope, W = self.likelihood.row_terms(block.y, F, s2)
+            G = slope + W * F
+            c = block.weight[:, None]
+            return RowSites(value, None, W, G, *dense_statistics(A, c * W, c * G))
+
+        return sites
+
+
+@dataclass(frozen=True)
+class OneRival:
+    """The augmented bound against one rival per row: cost independent of C (eq. 3.2).
+
+    Parameters
+    ----------
+    sampled : bool
+        Whether the rival is the argmax of a posterior draw (eq. 4.4) or of the mean.
+    seed : int
+        Draws depend on this, the sweep and the content of a row alone.
+    """
+
+    sampled: bool
+    seed: int = 0
+
+    def numbers_per_row(self, n_latents: int, n_inducing: int) -> int:
+        return n_latents + 6 * n_inducing
+
+    def under(self, q: Gaussian, sweep: int) -> BlockSites:
+        C = q.m.shape[0]
+        draws = Draws.of_gaussian(q, self.seed, sweep) if self.sampled else None
+
+        def sites(block: Block) -> RowSites:
+            A, residual = block.features
+            if draws is None:
+                rival = mean_argmax(q.m, A, block.y)
+            else:
+                rival = drawn_argmax(draws, block.features, block.y, block.key)
+            classes = torch.stack([block.y, rival], 1)
+            groups = ClassGroups.of(A, classes, C)
+            mean, variance = groups.moments(q)
+            s2 = (variance + residual[:, None]).clamp_min(MIN_VARIANCE)
+            pair = augmented_pair(mean[:, 0], mean[:, 1], s2[:, 0], s2[:, 1])
+            W = torch.stack([pair.w, pair.w], 1)
+            G = torch.stack([pair.G_y, pair.G_t], 1)
+            c = block.weight[:, None]
+            return RowSites(pair.value, classes, W, G, *groups.statistics(c * W, c * G))
+
+        return sites

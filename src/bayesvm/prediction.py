@@ -1,0 +1,147 @@
+"""Predictions of a fitted model, block by block so that memory stays bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from bayesvm.core import gaussian, linalg
+from bayesvm.core.argmax import argmax_probability, log_variation_ratio
+from bayesvm.core.predictive import expected_softmax, predictive_moments
+from bayesvm.model import LoadedModel
+
+__all__ = ["Uncertainty", "latent_blocks", "latents_of_classes", "map_rows", "sample_latents"]
+
+FloatArray = npt.NDArray[np.floating]
+_BLOCK_NUMBERS = 4_000_000
+_NODES = 128
+
+
+class Uncertainty(NamedTuple):
+    """Predictive entropy in nats, split into its two causes (eq. 6.6).
+
+    Attributes
+    ----------
+    total : ndarray of shape (N,)
+        Entropy of the class probabilities.
+    aleatoric : ndarray of shape (N,)
+        What would remain if the latent functions were known.
+    epistemic : ndarray of shape (N,)
+        What more data could remove: the mutual information.
+    """
+
+    total: FloatArray
+    aleatoric: FloatArray
+    epistemic: FloatArray
+
+
+def latents_of_classes(F: Tensor, s2: Tensor) -> tuple[Tensor, Tensor]:
+    """Moments per class; two classes share one function of their difference (eq. 7.1).
+
+    Predictions depend on differences alone, so the difference g is dealt
+    evenly: means -g/2 and g/2, variances Var(g)/2 each.
+    """
+    if F.shape[1] > 1:
+        return F, s2
+    return torch.cat([-0.5 * F, 0.5 * F], 1), (0.5 * s2).expand(-1, 2)
+
+
+def latent_blocks(
+    model: LoadedModel, X: FloatArray, numbers_per_row: int
+) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """Means and variances per class, for consecutive blocks of rows."""
+    J, P = model.q.m.shape
+    size = max(1, _BLOCK_NUMBERS // max(numbers_per_row, J * P))
+    for start in range(0, X.shape[0], size):
+        rows = slice(start, min(start + size, X.shape[0]))
+        A, residual = model.features(X[rows])
+        s2 = gaussian.variance(model.q, A) + residual[:, None]
+        F, s2 = latents_of_classes(gaussian.mean(model.q, A), s2.clamp_min(torch.finfo(s2.dtype).tiny ** 0.5))
+        yield rows, F, s2
+
+
+def map_rows(
+    model: LoadedModel,
+    X: FloatArray,
+    function: Callable[[Tensor, Tensor], tuple[Tensor, ...]],
+    numbers_per_row: int,
+) -> tuple[FloatArray, ...]:
+    """Apply a function of the latent moments to all rows and join the results."""
+    with torch.no_grad():
+        parts = [
+            tuple(t.to(torch.float64).cpu().numpy() for t in function(F, s2))
+            for _, F, s2 in latent_blocks(model, X, numbers_per_row)
+        ]
+    return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+
+def proba(model: LoadedModel, X: FloatArray) -> FloatArray:
+    """Class probabilities (eq. 6.4)."""
+    T, C = model.model.temperature, model.model.n_classes
+    return map_rows(model, X, lambda F, s2: (expected_softmax(F, s2, T, _NODES),), 2 * _NODES * C)[0]
+
+
+def uncertainty(model: LoadedModel, X: FloatArray) -> Uncertainty:
+    """Entropies of the class probabilities (eq. 6.6)."""
+    T, C = model.model.temperature, model.model.n_classes
+
+    def entropies(F: Tensor, s2: Tensor) -> tuple[Tensor, ...]:
+        _, total, aleatoric = predictive_moments(F, s2, T, _NODES)
+        return total, aleatoric, total - aleatoric
+
+    return Uncertainty(*map_rows(model, X, entropies, 4 * _NODES * C))
+
+
+def variation_ratio(model: LoadedModel, X: FloatArray) -> FloatArray:
+    """1 - max_c P(argmax f = c), by quadrature (eq. 6.2)."""
+    function = lambda F, s2: (1.0 - argmax_probability(F, s2).amax(1).clamp_max(1.0),)  # noqa: E731
+    return map_rows(model, X, function, 256 * model.model.n_classes)[0]
+
+
+def log_ratio(model: LoadedModel, X: FloatArray) -> FloatArray:
+    """Logarithm of the variation ratio, accurate in the tail (eq. 6.3)."""
+    function = lambda F, s2: (log_variation_ratio(F, s2),)  # noqa: E731
+    return map_rows(model, X, function, 400 * model.model.n_classes)[0]
+
+
+def sample_latents(
+    model: LoadedModel, X: FloatArray, n_samples: int, generator: torch.Generator
+) -> FloatArray:
+    """Draws of the latent functions, joint over rows up to the residual, shape (S, N, C).
+
+    The part of the functions that the inducing points explain is one draw
+    for all rows; the residual of each row is independent, as in the model.
+    """
+    q = model.q
+    J, P = q.m.shape
+    N, C = X.shape[0], model.model.n_classes
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64).to(q.m)
+
+    # A second function, independent and as uncertain, stands for the sum of
+    # two classes whose difference is the first.
+    copies = 2 if J == 1 else 1
+    v = linalg.solve_lower_transposed(q.R.repeat(copies, 1, 1), normal(J * copies, P, n_samples))
+    if copies == 1:
+        v = v + q.m[:, :, None]
+    else:
+        v[0] += q.m[0, :, None]
+    out = np.empty((n_samples, N, C))
+    size = max(1, _BLOCK_NUMBERS // (n_samples * max(C, J * copies) + P))
+    with torch.no_grad():
+        for start in range(0, N, size):
+            rows = slice(start, min(start + size, N))
+            A, residual = model.features(X[rows])
+            noise = normal(n_samples, A.shape[0], J * copies)
+            f = torch.einsum("np,jps->snj", A, v) + residual.sqrt()[:, None] * noise
+            if copies == 2:
+                g, total = f[..., 0], f[..., 1]
+                f = torch.stack([0.5 * (total - g), 0.5 * (total + g)], 2)
+            out[:, rows] = f.cpu().numpy()
+    return out

@@ -1,0 +1,64 @@
+"""Standardisation that respects weights and does not care about units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Scaler", "fit_scaler"]
+
+FloatArray = npt.NDArray[np.floating]
+
+# Standardised values are rounded to this many decimals, so that the same data
+# in other units become the same numbers to the bit and ties stay ties.
+_DECIMALS = 11
+# A column whose spread is this small against its size is rounding noise.
+_RELATIVE_SPREAD = 1e-13
+
+
+@dataclass(frozen=True)
+class Scaler:
+    """Weighted mean and standard deviation per column; constant columns are dropped.
+
+    Attributes
+    ----------
+    mean, scale : ndarray of shape (D,)
+        In the units of the data; the scale of a dropped column is 1.
+    kept : ndarray of shape (D,)
+        Whether a column varies.
+    """
+
+    mean: FloatArray
+    scale: FloatArray
+    kept: npt.NDArray[np.bool_]
+
+    def transform(self, X: FloatArray) -> FloatArray:
+        """Standardised columns that vary, shape (N, number kept)."""
+        if not self.kept.all():
+            Z = (X[:, self.kept] - self.mean[self.kept]) / self.scale[self.kept]
+        else:
+            Z = (X - self.mean) / self.scale
+        return np.round(Z, _DECIMALS, out=Z)
+
+    def with_all_columns(self) -> Scaler:
+        """The same with constant columns kept: later rows may vary in them."""
+        return Scaler(self.mean, self.scale, np.ones_like(self.kept))
+
+    def inverse_transform(self, Z: FloatArray) -> FloatArray:
+        """Rows in the units of the data; dropped columns get their mean."""
+        X = np.tile(self.mean, (Z.shape[0], 1))
+        X[:, self.kept] += Z * self.scale[self.kept]
+        return X
+
+
+def fit_scaler(X: FloatArray, weight: FloatArray) -> Scaler:
+    """Weighted moments in two passes, scaled first so that squares cannot overflow."""
+    total = weight.sum()
+    peak = np.abs(X).max(0)
+    unit = np.where(peak > 0, peak, 1.0)
+    mean = (weight @ (X / unit)) / total
+    spread = np.sqrt((weight @ np.square(X / unit - mean)) / total)
+    kept = spread > _RELATIVE_SPREAD
+    return Scaler(mean * unit, np.where(kept, spread * unit, 1.0), kept)

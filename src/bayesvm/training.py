@@ -1,0 +1,277 @@
+"""From standardised rows to a fitted model: inducing points, kernel, posterior, leave-one-out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from bayesvm import defaults
+from bayesvm.core import gaussian
+from bayesvm.core.gaussian import Gaussian
+from bayesvm.core.kernels.base import Kernel, Params
+from bayesvm.core.leave_one_out import cavity
+from bayesvm.core.likelihoods import AugmentedBinaryHinge, BinaryHinge, Likelihood, MulticlassHinge
+from bayesvm.hyperparameters import Learned, LearningOptions, learn_kernel, start_sites
+from bayesvm.inducing import choose_inducing
+from bayesvm.inference import adam, coordinate, natural
+from bayesvm.inference.blocks import TrainingRows
+from bayesvm.inference.evaluate import Ascent
+from bayesvm.inference.natural_parameters import Natural
+from bayesvm.inference.rivals import AllRivals, OneRival, RivalRule
+from bayesvm.model import Model, to_numpy
+from bayesvm.prediction import latents_of_classes
+from bayesvm.progress import Progress
+from bayesvm.rows import CanonicalRows
+from bayesvm.scaling import Scaler
+
+__all__ = ["LeaveOneOut", "Options", "Trained", "train"]
+
+FloatArray = npt.NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Options:
+    """A resolved request: every ``"auto"`` has become a value.
+
+    See ``BayesianSVC`` for what the fields mean.
+    """
+
+    n_inducing: int
+    learn_inducing: bool
+    kernel: Kernel
+    inference: str
+    rivals: str
+    hyperparameters: str
+    learning_rate: float | None
+    batch_size: int
+    max_iter: int
+    tol: float
+    device: str
+    dtype: torch.dtype
+    seed: int
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """Latent moments per class of every distinct row without that row (section 5)."""
+
+    F: Tensor
+    s2: Tensor
+    remaining: Tensor
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a fit produced."""
+
+    rows: TrainingRows
+    ascent: Ascent
+    kernel_curve: list[float]
+    interrupted: bool
+
+
+def likelihood_for(n_classes: int, rivals: str) -> Likelihood:
+    """Two classes are one function of their difference; more are one function each."""
+    if n_classes == 2:
+        return BinaryHinge() if rivals == "exact" else AugmentedBinaryHinge()
+    return MulticlassHinge()
+
+
+def rule_for(n_classes: int, rivals: str, seed: int) -> RivalRule:
+    """How sites come about; with two classes there is nothing to choose between rivals."""
+    if n_classes == 2 or rivals == "exact":
+        return AllRivals(likelihood_for(n_classes, rivals))
+    return OneRival(sampled=rivals == "sampled", seed=seed)
+
+
+def train(
+    data: CanonicalRows,
+    scaler: Scaler,
+    n_classes: int,
+    options: Options,
+    start: Model | None,
+    progress: Progress,
+) -> Trained:
+    """Fit q, and the kernel unless it is fixed, to canonical rows.
+
+    Parameters
+    ----------
+    data : CanonicalRows
+    scaler : Scaler
+    n_classes : int
+    options : Options
+    start : Model or None
+        A fitted model whose kernel, inducing points and q to start from.
+    progress : Progress
+    """
+    X = torch.as_tensor(scaler.transform(data.X)).to(options.device, options.dtype)
+    y = torch.as_tensor(data.y).to(options.device)
+    weight = torch.as_tensor(data.weight).to(options.device, options.dtype)
+    key = torch.as_tensor(data.key).to(options.device)
+    kernel = options.kernel
+    if start is None:
+        params = kernel.init(X)
+        Z = choose_inducing(X, weight, options.n_inducing)
+    else:
+        loaded = start.on(options.device, options.dtype)
+        params, Z = loaded.params, loaded.Z
+    rule = rule_for(n_classes, options.rivals, options.seed)
+    likelihood = likelihood_for(n_classes, "exact" if options.rivals == "sampled" else options.rivals)
+    J = likelihood.n_latents(n_classes)
+
+    learned: Learned | None = None
+    if options.hyperparameters != "fixed" and options.inference != "adam":
+        learned = _learn(X, y, weight, kernel, params, Z, likelihood, n_classes, options, progress)
+        params = learned.params
+        if options.learn_inducing:
+            Z = learned.Z
+    with torch.no_grad():
+        rows = TrainingRows(X, y, weight, key, kernel, params, Z, n_classes)
+        if start is not None:
+            begin = Natural.of(loaded.q)
+        elif learned is not None and learned.natural.linear.shape[0] == J:
+            begin = _carried(learned, rows)
+        else:
+            begin = _ridge_start(rows, J)
+    if options.inference == "adam":
+        recipe = adam.AdamOptions(
+            rate=options.learning_rate or defaults.PAPER_RATE,
+            batch_size=options.batch_size,
+            max_iter=options.max_iter,
+            tol=options.tol,
+            learn_kernel=options.hyperparameters != "fixed",
+            learn_inducing=options.learn_inducing,
+            seed=options.seed,
+        )
+        rows, ascent = adam.ascend(rows, rule, begin, recipe, progress)
+    else:
+        ascent = fit_posterior(rows, rule, begin, Natural.prior(J, rows.Lz), options, progress)
+    interrupted = ascent.interrupted or (learned is not None and learned.interrupted)
+    return Trained(rows, ascent, learned.curve if learned else [], interrupted)
+
+
+def fit_posterior(
+    rows: TrainingRows, rule: RivalRule, start: Natural, base: Natural, options: Options, progress: Progress
+) -> Ascent:
+    """Q for a fixed kernel, by full sweeps or by minibatches."""
+    with torch.no_grad():
+        if options.inference == "natural":
+            return natural.ascend(
+                rows,
+                rule,
+                start,
+                base,
+                options.batch_size,
+                options.max_iter,
+                options.tol,
+                options.seed,
+                progress,
+            )
+        return coordinate.ascend(rows, rule, start, base, options.max_iter, options.tol, progress)
+
+
+def _learn(
+    X: Tensor,
+    y: Tensor,
+    weight: Tensor,
+    kernel: Kernel,
+    params: Params,
+    Z: Tensor,
+    likelihood: Likelihood,
+    n_classes: int,
+    options: Options,
+    progress: Progress,
+) -> Learned:
+    """Learn the kernel on the first canonical rows: a content-keyed random sample."""
+    n = min(X.shape[0], defaults.LEARNING_ROWS)
+    rows = slice(0, n)
+    if n_classes > defaults.LEARNING_CLASSES:
+        # The kernel is shared by all classes; some of them suffice to learn it.
+        some = torch.unique(y[rows])[: defaults.LEARNING_CLASSES] if n_classes > n else y.unique()
+        chosen = some[: defaults.LEARNING_CLASSES]
+        index = torch.isin(y, chosen).nonzero()[:n, 0]
+        y_sub = torch.searchsorted(chosen, y[index])
+        X_sub, w_sub, n_sub = X[index], weight[index], int(chosen.numel())
+        scale = 1.0
+    else:
+        X_sub, y_sub, w_sub, n_sub = X[rows], y[rows], weight[rows], n_classes
+        scale = float(weight.sum() / w_sub.sum())
+    if not options.learn_inducing and Z.shape[0] > defaults.LEARNING_INDUCING:
+        Z = choose_inducing(X, weight, defaults.LEARNING_INDUCING)
+    recipe = LearningOptions(
+        bound_weight=defaults.BOUND_WEIGHT[options.hyperparameters],
+        loo_weight=defaults.LEAVE_ONE_OUT_WEIGHT[options.hyperparameters],
+        steps=defaults.LEARNING_STEPS,
+        rate=options.learning_rate or defaults.LEARNING_RATE,
+        damping=defaults.SITE_DAMPING,
+        learn_inducing=options.learn_inducing,
+    )
+    return learn_kernel(kernel, params, Z, X_sub, y_sub, scale * w_sub, likelihood, n_sub, recipe, progress)
+
+
+def _carried(learned: Learned, rows: TrainingRows) -> Natural:
+    """The q of the kernel's learning under the inducing points of the fit."""
+    if learned.Z is rows.Z or torch.equal(learned.Z, rows.Z):
+        return learned.natural
+    cross = rows.kernel.cross(rows.params, learned.Z, rows.Z)
+    L_old = TrainingRows(
+        rows.X[:0],
+        rows.y[:0],
+        rows.weight[:0],
+        rows.key[:0],
+        rows.kernel,
+        rows.params,
+        learned.Z,
+        rows.n_classes,
+    ).Lz
+    return learned.natural.carried(cross, L_old, rows.Lz)
+
+
+def _ridge_start(rows: TrainingRows, n_latents: int) -> Natural:
+    """Ridge regression on one-hot targets: one precision for all classes (eq. 3.6)."""
+    P = rows.n_inducing
+    precision = rows.X.new_zeros(P, P)
+    linear = rows.X.new_zeros(n_latents, P)
+    for block in rows.blocks(n_latents + P):
+        A, _ = block.features
+        W, G = start_sites(block.y, n_latents, A)
+        precision += (A * (block.weight * W[:, 0])[:, None]).mT @ A
+        linear += (block.weight[:, None] * G).mT @ A
+    return Natural.prior(n_latents, rows.Lz).plus(precision, linear)
+
+
+def leave_one_out(rows: TrainingRows, ascent: Ascent) -> LeaveOneOut:
+    """Closed-form leave-one-out moments of all rows, block by block (eqs. 5.1, 5.2)."""
+    q: Gaussian = ascent.q
+    J, P = q.m.shape
+    parts = []
+    with torch.no_grad():
+        for block in rows.blocks(J * max(P, 48)):
+            A, residual = block.features
+            unit = block.weight.clamp_max(1.0)[:, None]
+            W, G = ascent.sites.dense(block.rows, J)
+            left = cavity(gaussian.mean(q, A), gaussian.variance(q, A), unit * W, unit * G)
+            F, s2 = latents_of_classes(left.F, left.V + residual[:, None])
+            parts.append((F, s2, left.remaining.amin(1)))
+    F, s2, remaining = (torch.cat(column) for column in zip(*parts, strict=True))
+    return LeaveOneOut(F, s2, remaining)
+
+
+def as_model(trained: Trained, scaler: Scaler, temperature: float) -> Model:
+    """The result as plain arrays."""
+    rows, q = trained.rows, trained.ascent.q
+    return Model(
+        scaler=scaler,
+        kernel=rows.kernel,
+        params={k: to_numpy(v) for k, v in rows.params.items()},
+        Z=to_numpy(rows.Z),
+        Lz=to_numpy(rows.Lz),
+        m=to_numpy(q.m),
+        R=to_numpy(q.R),
+        temperature=temperature,
+        n_classes=rows.n_classes,
+    )
