@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 __all__ = ["affordable_exact", "auto_inducing"]
 
 DEFAULT_KERNEL = "rbf+additive"
@@ -9,9 +11,11 @@ DEFAULT_KERNEL = "rbf+additive"
 # Learning the kernel.
 LEARNING_STEPS = 60
 LEARNING_RATE = 0.1
-LEARNING_ROWS = 2000
-LEARNING_INDUCING = 64
+LEARNING_ROWS = 1000
+LEARNING_INDUCING = 128
 LEARNING_CLASSES = 32
+PRIOR_SCALE = 1e3
+LEARNING_DTYPE = torch.float32
 SITE_DAMPING = 0.5
 BOUND_WEIGHT = {"blend": 1.0, "elbo": 1.0, "loo": 0.0}
 LEAVE_ONE_OUT_WEIGHT = {"blend": 1.0, "elbo": 0.0, "loo": 1.0}
@@ -30,7 +34,7 @@ EXACT_FLOPS = 4e9
 
 def auto_inducing(n_rows: int, n_classes: int) -> int:
     """Number of inducing points for that many distinct rows and classes."""
-    return 64
+    return 256
 
 
 def affordable_exact(n_rows: int, n_inducing: int, n_latents: int) -> bool:

@@ -8,7 +8,7 @@ the parameters by Adam and refreshes the sites from the same quadrature
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -21,7 +21,9 @@ from bayesvm.core.linalg import NotPositiveDefiniteError
 from bayesvm.core.predictive import log_softmax_pairwise
 from bayesvm.core.sites import dense_statistics, posterior_moments
 from bayesvm.inference.natural_parameters import Natural
+from bayesvm.inference.optimiser import Adam
 from bayesvm.inference.rivals import MIN_VARIANCE
+from bayesvm.learning_sample import LearningSample
 from bayesvm.prediction import latents_of_classes
 from bayesvm.progress import Progress
 
@@ -47,6 +49,9 @@ class LearningOptions:
         Step of the sites towards their new values.
     learn_inducing : bool
         Whether Z moves too.
+    prior_scale : float
+        Standard deviation of a normal prior on every kernel parameter around
+        its start; they are logarithms, so 1 allows factors of e.
     """
 
     bound_weight: float
@@ -55,6 +60,7 @@ class LearningOptions:
     rate: float
     damping: float
     learn_inducing: bool
+    prior_scale: float
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,15 @@ class Learned:
     natural: Natural
     curve: list[float]
     interrupted: bool
+
+    def to(self, dtype: torch.dtype) -> Learned:
+        """The same in another precision."""
+        return replace(
+            self,
+            params={k: v.to(dtype) for k, v in self.params.items()},
+            Z=self.Z.to(dtype),
+            natural=Natural(self.natural.precision.to(dtype), self.natural.linear.to(dtype)),
+        )
 
 
 def start_sites(y: Tensor, n_latents: int, like: Tensor) -> tuple[Tensor, Tensor]:
@@ -83,11 +98,8 @@ def learn_kernel(
     kernel: Kernel,
     params: Params,
     Z: Tensor,
-    X: Tensor,
-    y: Tensor,
-    weight: Tensor,
+    sample: LearningSample,
     likelihood: Likelihood,
-    n_classes: int,
     options: LearningOptions,
     progress: Progress,
 ) -> Learned:
@@ -96,20 +108,24 @@ def learn_kernel(
     A step that leaves the finite or breaks a factorisation ends the learning
     with the last parameters that worked; so does Ctrl-C.
     """
-    theta = {k: v.detach().clone().requires_grad_() for k, v in params.items()}
-    points = Z.detach().clone().requires_grad_(options.learn_inducing)
+    X, y = sample.X, sample.y
+    theta = {k: v.detach().to(X, copy=True).requires_grad_() for k, v in params.items()}
+    points = Z.detach().to(X, copy=True).requires_grad_(options.learn_inducing)
     log_T = X.new_tensor(math.log(2.0)).requires_grad_()
     free = [*theta.values(), log_T, *([points] if options.learn_inducing else [])]
-    adam = torch.optim.Adam(free, lr=options.rate, betas=(0.9, 0.95), foreach=False)
-    W, G = start_sites(y, likelihood.n_latents(n_classes), X)
+    adam = Adam(free, betas=(0.9, 0.95))
+    W, G = start_sites(y, likelihood.n_latents(sample.n_classes), X)
+    weight = sample.scale * sample.weight
     c = weight[:, None]
-    unit = c.clamp_max(1.0)  # leaving out removes one unit of weight, or all there is
+    # Leaving out removes one unit of a row, or all there is of it, together
+    # with the rows it stands for: otherwise those would betray its label.
+    unit = sample.scale * sample.weight.clamp_max(1.0)[:, None]
     good = _snapshot(theta, points)
+    start = good[0]
     curve: list[float] = []
     interrupted = False
     try:
         for step in range(options.steps):
-            adam.param_groups[0]["lr"] = options.rate * min(1.0, 2.0 * (1.0 - step / options.steps) + 0.05)
             A, residual = whitened_features(kernel, theta, points, inducing_factor(kernel, theta, points), X)
             F, V, kl, _ = posterior_moments(A, c * W, c * G)
             s2 = (V + residual[:, None]).clamp_min(MIN_VARIANCE)
@@ -121,12 +137,12 @@ def learn_kernel(
                 F_loo, s2_loo = latents_of_classes(left.F, left.V + residual[:, None])
                 log_p = log_softmax_pairwise(F_loo, s2_loo, log_T.exp()).gather(1, y[:, None])[:, 0]
                 objective = objective + options.loo_weight * torch.dot(weight, log_p)
+            for name, value in theta.items():
+                objective = objective - 0.5 * ((value - start[name]) / options.prior_scale).square().sum()
             if not bool(torch.isfinite(objective)):
                 break
             good = _snapshot(theta, points)
-            adam.zero_grad()
-            (-objective).backward()
-            adam.step()
+            adam.ascend(objective, options.rate * min(1.0, 2.0 * (1.0 - step / options.steps) + 0.05))
             with torch.no_grad():
                 W.lerp_(terms.W, options.damping)
                 G.lerp_(terms.slope + terms.W * F, options.damping)

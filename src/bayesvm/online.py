@@ -1,35 +1,86 @@
-"""Learning from more rows when the old ones are gone: their sites stay in q."""
+"""Learning from more rows: some are remembered, what the others taught stays in q."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from bayesvm.core.covariance import inducing_factor, whitened_features
 from bayesvm.core.kernels.base import Kernel, Params
+from bayesvm.core.sites import dense_statistics
 from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.natural_parameters import Natural
-from bayesvm.model import Model
+from bayesvm.model import LoadedModel, Model, to_numpy
 from bayesvm.progress import Progress
-from bayesvm.rows import CanonicalRows
-from bayesvm.summary import LeaveOneOutSummary
-from bayesvm.temperature import pick_temperature
+from bayesvm.rows import CanonicalRows, hash_values
 from bayesvm.training import Options, Trained, fit_posterior, rule_for
 
-__all__ = ["continue_training", "next_temperature"]
+__all__ = ["GROWTH", "Memory", "continue_training", "remember", "worth_learning_anew"]
 
+FloatArray = npt.NDArray[np.floating]
+
+# With n_inducing="auto" a stream may use this many times the points of a fit.
+GROWTH = 4
 # A new inducing point must explain at least this share of a row's variance.
 _WORTH_ADDING = 0.01
+# The kernel is learned anew when the rows have grown by this factor.
+_LEARN_AGAIN = 1.25
+_MEMORY_ROWS = 2000
+_BLOCK_NUMBERS = 2_000_000
 
 
-def continue_training(data: CanonicalRows, model: Model, options: Options, progress: Progress) -> Trained:
-    """Q from the old posterior and the sites of new rows (eqs. 3.1, 7.2).
+@dataclass(frozen=True)
+class Memory:
+    """What a stream keeps: some rows, and q's natural parameters without them.
 
-    The kernel and the scale of the features stay as they are; inducing
-    points are added while fewer than ``options.n_inducing`` are in use.
+    A hinge is flat beyond its margin, so the Gaussian site of a row says
+    little about what other rows may later do there. Rows in memory have
+    their sites computed afresh in every call and keep defending themselves.
+
+    Attributes
+    ----------
+    X, y, weight : ndarray of shape (M, D), (M,) and (M,)
+        Distinct remembered rows in the units of the data.
+    precision, linear : ndarray of shape (J, P, P) and (J, P), or None
+        What q is without the remembered rows; None: the prior, as no row
+        has been forgotten.
+    learned_from : int
+        Rows that the kernel was learned from.
+    """
+
+    X: FloatArray
+    y: npt.NDArray[np.int64]
+    weight: FloatArray
+    precision: FloatArray | None
+    linear: FloatArray | None
+    learned_from: int
+
+
+def worth_learning_anew(memory: Memory, data: CanonicalRows) -> bool:
+    """Whether all rows are still there and are many more, of more classes or in more columns."""
+    if memory.precision is not None:
+        return False
+    return bool(
+        len(data.y) >= _LEARN_AGAIN * memory.learned_from
+        or np.unique(data.y).size > np.unique(memory.y).size
+        or (np.ptp(memory.X, 0) == 0)[np.ptp(data.X, 0) > 0].any()
+    )
+
+
+def continue_training(
+    data: CanonicalRows, model: Model, memory: Memory, options: Options, progress: Progress
+) -> tuple[Trained, Natural | None]:
+    """Q from what forgotten rows taught and the sites of ``data`` (eqs. 3.1, 7.2).
+
+    ``data`` are the remembered rows and the new ones. The kernel and the
+    scale of the features stay as they are; inducing points are added while
+    fewer than ``options.n_inducing`` are in use. The second result is what
+    forgotten rows taught, under the new inducing points; None: nothing is
+    forgotten.
     """
     old = model.on(options.device, options.dtype)
     X = old.rows(data.X)
@@ -41,12 +92,70 @@ def continue_training(data: CanonicalRows, model: Model, options: Options, progr
             [old.Z, _new_points(old.kernel, old.params, old.Z, X, options.n_inducing - old.Z.shape[0])]
         )
         rows = TrainingRows(X, y, weight, key, old.kernel, old.params, Z, model.n_classes)
-        base = Natural.of(old.q)
+        start, taught = Natural.of(old.q), _taught(memory, old)
         if Z.shape[0] > old.Z.shape[0]:
-            base = base.carried(old.kernel.cross(old.params, old.Z, Z), old.Lz, rows.Lz)
+            cross = old.kernel.cross(old.params, old.Z, Z)
+            start = start.carried(cross, old.Lz, rows.Lz)
+            taught = None if taught is None else taught.carried(cross, old.Lz, rows.Lz)
+        base = Natural.prior(start.linear.shape[0], rows.Lz) if taught is None else taught
     rule = rule_for(model.n_classes, options.rivals, options.seed)
-    ascent = fit_posterior(rows, rule, base, base, options, progress)
-    return Trained(rows, ascent, [], ascent.interrupted)
+    ascent = fit_posterior(rows, rule, start, base, options, progress)
+    return Trained(rows, ascent, [], ascent.interrupted), taught
+
+
+def _taught(memory: Memory, old: LoadedModel) -> Natural | None:
+    if memory.precision is None or memory.linear is None:
+        return None
+    return Natural(torch.as_tensor(memory.precision).to(old.Z), torch.as_tensor(memory.linear).to(old.Z))
+
+
+def remember(
+    trained: Trained, data: CanonicalRows, model: Model, taught: Natural | None, learned_from: int
+) -> Memory:
+    """The rows to keep, a random sample by content, and q without them.
+
+    When rows are forgotten for the first time, the part of q that they made
+    is taken to be their share of the weight; later it is their sites.
+
+    Parameters
+    ----------
+    trained, data, model : the result of a fit to ``data``
+    taught : Natural or None
+        What rows forgotten earlier taught.
+    learned_from : int
+        Rows that the kernel was learned from.
+    """
+    if len(data.y) <= _MEMORY_ROWS and taught is None:
+        return Memory(data.X, data.y, data.weight, None, None, learned_from)
+    order = np.argsort(hash_values(model.scaler.transform(data.X), data.y), kind="stable")
+    kept, gone = np.sort(order[:_MEMORY_ROWS]), np.sort(order[_MEMORY_ROWS:])
+    with torch.no_grad():
+        if taught is None:
+            natural = trained.ascent.natural
+            prior = Natural.prior(natural.linear.shape[0], trained.rows.Lz)
+            base = prior.towards(natural, float(data.weight[gone].sum() / data.weight.sum()))
+        else:
+            base = _with_sites(taught, trained, gone)
+    return Memory(
+        data.X[kept],
+        data.y[kept],
+        data.weight[kept],
+        to_numpy(base.precision),
+        to_numpy(base.linear),
+        learned_from,
+    )
+
+
+def _with_sites(base: Natural, trained: Trained, gone: npt.NDArray[np.int64]) -> Natural:
+    """The base with the sites of some rows added, block by block."""
+    rows = trained.rows
+    J, P = base.linear.shape
+    size = max(1, _BLOCK_NUMBERS // (J * P))
+    for index in torch.as_tensor(gone, device=rows.X.device).split(size):
+        W, G = trained.ascent.sites.dense(index, J)
+        c = rows.weight[index, None]
+        base = base.plus(*dense_statistics(rows.features(rows.X[index]).A, c * W, c * G))
+    return base
 
 
 def _new_points(kernel: Kernel, params: Params, Z: Tensor, X: Tensor, budget: int) -> Tensor:
@@ -69,17 +178,3 @@ def _new_points(kernel: Kernel, params: Params, Z: Tensor, X: Tensor, budget: in
         residual = (residual - column.square()).clamp_min(0.0)
         chosen.append(i)
     return sample[chosen]
-
-
-def next_temperature(new: LeaveOneOutSummary, old: LeaveOneOutSummary) -> LeaveOneOutSummary:
-    """The summary of new rows with the temperature and confidences of all rows so far."""
-    curve, curve_weight = old.curve + new.curve, old.curve_weight + new.curve_weight
-    return replace(
-        new,
-        confidence=np.concatenate([old.confidence, new.confidence]),
-        correct=np.concatenate([old.correct, new.correct]),
-        weight=np.concatenate([old.weight, new.weight]),
-        temperature=pick_temperature(curve, curve_weight),
-        curve=curve,
-        curve_weight=curve_weight,
-    )

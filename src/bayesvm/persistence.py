@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ __all__ = ["TRUSTED_TYPES", "load", "save"]
 TRUSTED_TYPES = [
     "bayesvm.core.kernels.additive.AdditiveRBF",
     "bayesvm.core.kernels.compose.Product",
+    "bayesvm.core.kernels.compose.Scaled",
     "bayesvm.core.kernels.compose.Sum",
     "bayesvm.core.kernels.linear.Constant",
     "bayesvm.core.kernels.linear.Linear",
@@ -24,8 +25,8 @@ TRUSTED_TYPES = [
     "bayesvm.estimators.bayesian_svc.BayesianSVC",
     "bayesvm.estimators.fitted.SiteArrays",
     "bayesvm.model.Model",
+    "bayesvm.online.Memory",
     "bayesvm.scaling.Scaler",
-    "bayesvm.summary.LeaveOneOutSummary",
 ]
 
 
@@ -45,13 +46,12 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> Path:
     """
     io = _skops_io()
     target = Path(path)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
-    os.close(handle)
+    part = target.with_name(f"{target.name}.{uuid.uuid4().hex}.part")
     try:
-        io.dump(estimator, name)
-        os.replace(name, target)
+        io.dump(estimator, part)
+        os.replace(part, target)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
     return target
 

@@ -99,14 +99,20 @@ def uncertainty(model: LoadedModel, X: FloatArray) -> Uncertainty:
 
 def variation_ratio(model: LoadedModel, X: FloatArray) -> FloatArray:
     """1 - max_c P(argmax f = c), by quadrature (eq. 6.2)."""
-    function = lambda F, s2: (1.0 - argmax_probability(F, s2).amax(1).clamp_max(1.0),)  # noqa: E731
-    return map_rows(model, X, function, 256 * model.model.n_classes)[0]
+
+    def ratio(F: Tensor, s2: Tensor) -> tuple[Tensor, ...]:  # single precision has no tails
+        return (1.0 - argmax_probability(F.double(), s2.double()).amax(1).clamp_max(1.0),)
+
+    return map_rows(model, X, ratio, 256 * model.model.n_classes)[0]
 
 
 def log_ratio(model: LoadedModel, X: FloatArray) -> FloatArray:
     """Logarithm of the variation ratio, accurate in the tail (eq. 6.3)."""
-    function = lambda F, s2: (log_variation_ratio(F, s2),)  # noqa: E731
-    return map_rows(model, X, function, 400 * model.model.n_classes)[0]
+
+    def ratio(F: Tensor, s2: Tensor) -> tuple[Tensor, ...]:
+        return (log_variation_ratio(F.double(), s2.double()),)
+
+    return map_rows(model, X, ratio, 400 * model.model.n_classes)[0]
 
 
 def sample_latents(

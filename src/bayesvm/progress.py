@@ -30,6 +30,7 @@ class PrintedProgress:
         self._stage = ""
         self._started = 0.0
         self._open_line = False
+        self._pending = ""
 
     def __call__(self, stage: str, step: int, total: int, bound: float, change: float) -> bool:
         now = time.monotonic()
@@ -43,11 +44,13 @@ class PrintedProgress:
             self._open_line = True
         elif step % max(1, total // 10) == 0:
             self._stream.write(text + "\n")
+            self._pending = ""
+        else:
+            self._pending = text + "\n"
         self._stream.flush()
         return False
 
     def close(self) -> None:
-        """End a line that was being rewritten."""
-        if self._open_line:
-            self._stream.write("\n")
-            self._open_line = False
+        """End a line that was being rewritten; write the last step of a stage that ended early."""
+        self._stream.write("\n" if self._open_line else self._pending)
+        self._open_line, self._pending = False, ""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["CanonicalRows", "canonical_rows", "mix"]
+__all__ = ["CanonicalRows", "canonical_rows", "hash_values", "mix"]
 
 FloatArray = npt.NDArray[np.floating]
 IntArray = npt.NDArray[np.int64]
@@ -58,6 +58,16 @@ def _hash_rows(X: FloatArray, y: IntArray, seed: int) -> _Hash:
         for d in range(X.shape[1]):
             rank = np.unique(X[:, d], return_inverse=True)[1].astype(np.uint64)
             code = mix(code * np.uint64(0x9E3779B97F4A7C15) + rank)
+    return code
+
+
+def hash_values(Z: FloatArray, y: IntArray) -> _Hash:
+    """Hash of standardised values and labels: the same for a row whatever rows are around it."""
+    bits = (Z + 0.0).view(np.uint64)  # adding zero turns -0.0 into 0.0
+    with np.errstate(over="ignore"):
+        code = mix(y.astype(np.uint64) + np.uint64(1))
+        for d in range(Z.shape[1]):
+            code = mix(code * np.uint64(0x9E3779B97F4A7C15) + bits[:, d])
     return code
 
 

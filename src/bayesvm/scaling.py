@@ -16,11 +16,13 @@ FloatArray = npt.NDArray[np.floating]
 _DECIMALS = 11
 # A column whose spread is this small against its size is rounding noise.
 _RELATIVE_SPREAD = 1e-13
+# Standardised values are clipped here, so that no square of one overflows.
+_FARTHEST = 1e12
 
 
 @dataclass(frozen=True)
 class Scaler:
-    """Weighted mean and standard deviation per column; constant columns are dropped.
+    """Weighted mean and standard deviation per column; constant columns are dropped unless all are.
 
     Attributes
     ----------
@@ -36,10 +38,12 @@ class Scaler:
 
     def transform(self, X: FloatArray) -> FloatArray:
         """Standardised columns that vary, shape (N, number kept)."""
-        if not self.kept.all():
-            Z = (X[:, self.kept] - self.mean[self.kept]) / self.scale[self.kept]
-        else:
-            Z = (X - self.mean) / self.scale
+        with np.errstate(over="ignore"):
+            if not self.kept.all():
+                Z = (X[:, self.kept] - self.mean[self.kept]) / self.scale[self.kept]
+            else:
+                Z = (X - self.mean) / self.scale
+        np.clip(Z, -_FARTHEST, _FARTHEST, out=Z)
         return np.round(Z, _DECIMALS, out=Z)
 
     def with_all_columns(self) -> Scaler:
@@ -60,5 +64,7 @@ def fit_scaler(X: FloatArray, weight: FloatArray) -> Scaler:
     unit = np.where(peak > 0, peak, 1.0)
     mean = (weight @ (X / unit)) / total
     spread = np.sqrt((weight @ np.square(X / unit - mean)) / total)
-    kept = spread > _RELATIVE_SPREAD
-    return Scaler(mean * unit, np.where(kept, spread * unit, 1.0), kept)
+    scale = spread * unit
+    varies = (spread > _RELATIVE_SPREAD) & (scale > 0)
+    kept = varies if varies.any() else np.ones_like(varies)
+    return Scaler(mean * unit, np.where(varies, scale, 1.0), kept)

@@ -32,9 +32,6 @@ class LeaveOneOutSummary:
     score, log_loss : float
         Weighted accuracy and log-loss.
     temperature : float
-    curve : ndarray
-        Total log-loss at each candidate temperature, over ``curve_weight``.
-    curve_weight : float
     """
 
     proba: FloatArray
@@ -44,8 +41,6 @@ class LeaveOneOutSummary:
     score: float
     log_loss: float
     temperature: float
-    curve: FloatArray
-    curve_weight: float
 
 
 def summarise(trained: Trained) -> LeaveOneOutSummary:
@@ -55,8 +50,7 @@ def summarise(trained: Trained) -> LeaveOneOutSummary:
     n = min(len(rows), _TEMPERATURE_ROWS)
     with torch.no_grad():
         curve = loss_curve(loo.F[:n], loo.s2[:n], rows.y[:n], rows.weight[:n])
-        curve_weight = float(rows.weight[:n].sum())
-        T = pick_temperature(curve, curve_weight)
+        T = pick_temperature(curve, float(rows.weight[:n].sum()))
         size = max(1, _BLOCK_NUMBERS // (_NODES * rows.n_classes))
         blocks = [
             expected_softmax(loo.F[i : i + size], loo.s2[i : i + size], T, _NODES)
@@ -76,6 +70,4 @@ def summarise(trained: Trained) -> LeaveOneOutSummary:
         score=float(weight @ correct / total),
         log_loss=float(-(weight @ np.log(own)) / total),
         temperature=T,
-        curve=curve,
-        curve_weight=curve_weight,
     )

@@ -11,8 +11,10 @@ from torch import Tensor
 
 from bayesvm import defaults
 from bayesvm.core import gaussian
+from bayesvm.core.covariance import inducing_factor
 from bayesvm.core.gaussian import Gaussian
 from bayesvm.core.kernels.base import Kernel, Params
+from bayesvm.core.kernels.compose import Scaled
 from bayesvm.core.leave_one_out import cavity
 from bayesvm.core.likelihoods import AugmentedBinaryHinge, BinaryHinge, Likelihood, MulticlassHinge
 from bayesvm.hyperparameters import Learned, LearningOptions, learn_kernel, start_sites
@@ -22,6 +24,7 @@ from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.evaluate import Ascent
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import AllRivals, OneRival, RivalRule
+from bayesvm.learning_sample import learning_sample
 from bayesvm.model import Model, to_numpy
 from bayesvm.prediction import latents_of_classes
 from bayesvm.progress import Progress
@@ -112,7 +115,8 @@ def train(
     y = torch.as_tensor(data.y).to(options.device)
     weight = torch.as_tensor(data.weight).to(options.device, options.dtype)
     key = torch.as_tensor(data.key).to(options.device)
-    kernel = options.kernel
+    # With two classes the one function is the difference of two: kernel 2k (eq. 7.1).
+    kernel = Scaled(options.kernel, 2.0) if n_classes == 2 else options.kernel
     if start is None:
         params = kernel.init(X)
         Z = choose_inducing(X, weight, options.n_inducing)
@@ -157,7 +161,7 @@ def train(
 def fit_posterior(
     rows: TrainingRows, rule: RivalRule, start: Natural, base: Natural, options: Options, progress: Progress
 ) -> Ascent:
-    """Q for a fixed kernel, by full sweeps or by minibatches."""
+    """The posterior for a fixed kernel, by full sweeps or by minibatches."""
     with torch.no_grad():
         if options.inference == "natural":
             return natural.ascend(
@@ -186,20 +190,8 @@ def _learn(
     options: Options,
     progress: Progress,
 ) -> Learned:
-    """Learn the kernel on the first canonical rows: a content-keyed random sample."""
-    n = min(X.shape[0], defaults.LEARNING_ROWS)
-    rows = slice(0, n)
-    if n_classes > defaults.LEARNING_CLASSES:
-        # The kernel is shared by all classes; some of them suffice to learn it.
-        some = torch.unique(y[rows])[: defaults.LEARNING_CLASSES] if n_classes > n else y.unique()
-        chosen = some[: defaults.LEARNING_CLASSES]
-        index = torch.isin(y, chosen).nonzero()[:n, 0]
-        y_sub = torch.searchsorted(chosen, y[index])
-        X_sub, w_sub, n_sub = X[index], weight[index], int(chosen.numel())
-        scale = 1.0
-    else:
-        X_sub, y_sub, w_sub, n_sub = X[rows], y[rows], weight[rows], n_classes
-        scale = float(weight.sum() / w_sub.sum())
+    """Learn the kernel on a sample of the rows, with fewer inducing points if there are many."""
+    sample = learning_sample(X, y, weight, n_classes)
     if not options.learn_inducing and Z.shape[0] > defaults.LEARNING_INDUCING:
         Z = choose_inducing(X, weight, defaults.LEARNING_INDUCING)
     recipe = LearningOptions(
@@ -209,26 +201,17 @@ def _learn(
         rate=options.learning_rate or defaults.LEARNING_RATE,
         damping=defaults.SITE_DAMPING,
         learn_inducing=options.learn_inducing,
+        prior_scale=defaults.PRIOR_SCALE,
     )
-    return learn_kernel(kernel, params, Z, X_sub, y_sub, scale * w_sub, likelihood, n_sub, recipe, progress)
+    return learn_kernel(kernel, params, Z, sample, likelihood, recipe, progress).to(X.dtype)
 
 
 def _carried(learned: Learned, rows: TrainingRows) -> Natural:
     """The q of the kernel's learning under the inducing points of the fit."""
-    if learned.Z is rows.Z or torch.equal(learned.Z, rows.Z):
+    if torch.equal(learned.Z, rows.Z):
         return learned.natural
     cross = rows.kernel.cross(rows.params, learned.Z, rows.Z)
-    L_old = TrainingRows(
-        rows.X[:0],
-        rows.y[:0],
-        rows.weight[:0],
-        rows.key[:0],
-        rows.kernel,
-        rows.params,
-        learned.Z,
-        rows.n_classes,
-    ).Lz
-    return learned.natural.carried(cross, L_old, rows.Lz)
+    return learned.natural.carried(cross, inducing_factor(rows.kernel, rows.params, learned.Z), rows.Lz)
 
 
 def _ridge_start(rows: TrainingRows, n_latents: int) -> Natural:

@@ -13,7 +13,7 @@ __all__ = [
     "PredictiveMoments",
     "expected_softmax",
     "log_softmax_pairwise",
-    "normal_nodes",
+    "margins_at_nodes",
     "predictive_moments",
 ]
 
@@ -56,20 +56,26 @@ def _line_nodes(n_nodes: int) -> tuple[Tensor, Tensor]:
     return z, w / w.sum()
 
 
-def normal_nodes(n_classes: int, n_nodes: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Nodes (S, C) and weights (S,) for an expectation over independent latents.
+def _latents_at_nodes(F: Tensor, s2: Tensor, n_nodes: int) -> tuple[Tensor, Tensor]:
+    """Latents at fixed nodes, (N, S, C), up to a common shift, and the nodes' weights, (S,).
 
-    The same for every row, so predictions do not depend on batches. With two
-    classes only the difference matters and one dimension suffices.
+    The nodes are the same for every row, so predictions do not depend on
+    batches. With two classes only the difference matters and one dimension
+    suffices.
     """
-    if n_classes == 2:
+    if F.shape[1] == 2:
         z, w = _line_nodes(n_nodes)
-        half = z / math.sqrt(2.0)
-        nodes = torch.stack([-half, half], 1)
-    else:
-        nodes = _sobol_normal(n_nodes, n_classes)
-        w = torch.full((nodes.shape[0],), 1.0 / nodes.shape[0], dtype=torch.float64)
-    return nodes.to(like), w.to(like)
+        half = 0.5 * ((F[:, 1] - F[:, 0])[:, None] + s2.sum(1).sqrt()[:, None] * z.to(F))
+        return torch.stack([-half, half], 2), w.to(F)
+    z = _sobol_normal(n_nodes, F.shape[1])
+    w = torch.full((z.shape[0],), 1.0 / z.shape[0], dtype=F.dtype, device=F.device)
+    return F[:, None, :] + s2.sqrt()[:, None, :] * z.to(F), w
+
+
+def margins_at_nodes(F: Tensor, s2: Tensor, y: Tensor, n_nodes: int) -> tuple[Tensor, Tensor]:
+    """Latents minus that of class y at fixed nodes, (N, S, C), and the nodes' weights, (S,)."""
+    f, w = _latents_at_nodes(F, s2, n_nodes)
+    return f - f.gather(2, y[:, None, None].expand(-1, f.shape[1], 1)), w
 
 
 class PredictiveMoments(NamedTuple):
@@ -82,8 +88,7 @@ class PredictiveMoments(NamedTuple):
 
 def predictive_moments(F: Tensor, s2: Tensor, T: float, n_nodes: int = 128) -> PredictiveMoments:
     """E softmax(T f), its entropy, and the expected entropy of softmax(T f)."""
-    nodes, w = normal_nodes(F.shape[1], n_nodes, F)
-    f = F[:, None, :] + s2.sqrt()[:, None, :] * nodes
+    f, w = _latents_at_nodes(F, s2, n_nodes)
     logp = torch.log_softmax(T * f, 2)
     p = logp.exp()
     proba = torch.einsum("nsc,s->nc", p, w)
@@ -95,7 +100,6 @@ def predictive_moments(F: Tensor, s2: Tensor, T: float, n_nodes: int = 128) -> P
 
 def expected_softmax(F: Tensor, s2: Tensor, T: float, n_nodes: int = 128) -> Tensor:
     """Class probabilities E_q[softmax(T f)], shape (N, C) (eq. 6.4)."""
-    nodes, w = normal_nodes(F.shape[1], n_nodes, F)
-    f = F[:, None, :] + s2.sqrt()[:, None, :] * nodes
+    f, w = _latents_at_nodes(F, s2, n_nodes)
     proba = torch.einsum("nsc,s->nc", torch.softmax(T * f, 2), w)
     return proba / proba.sum(1, keepdim=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,16 +18,18 @@ from bayesvm.estimators.fitted import SiteArrays
 from bayesvm.estimators.latent_classifier import LatentClassifier
 from bayesvm.estimators.options import check_arguments, resolve_options
 from bayesvm.estimators.validation import (
-    check_two_classes_left,
+    check_classes_left,
+    check_same_model,
     check_weights,
     class_indices,
     with_class_weights,
 )
-from bayesvm.model import Model, to_numpy
-from bayesvm.online import continue_training, next_temperature
+from bayesvm.inference.natural_parameters import Natural
+from bayesvm.model import to_numpy
+from bayesvm.online import GROWTH, Memory, continue_training, remember, worth_learning_anew
 from bayesvm.rows import CanonicalRows, canonical_rows
-from bayesvm.scaling import fit_scaler
-from bayesvm.summary import LeaveOneOutSummary, summarise
+from bayesvm.scaling import Scaler, fit_scaler
+from bayesvm.summary import summarise
 from bayesvm.training import Trained, as_model, train
 
 __all__ = ["BayesianSVC"]
@@ -208,28 +211,32 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         self
         """
         previous = self.model_ if self.warm_start and self.__sklearn_is_fitted__() else None
+        known = None if previous is None else self.classes_
         data, X_all = self._canonical(X, y, sample_weight, None, previous is None)
-        if previous is not None and previous.n_classes != len(self.classes_):
-            raise ValueError(
-                f"warm_start: the last fit had {previous.n_classes} classes, this y has {len(self.classes_)}"
-            )
-        scaler = fit_scaler(data.X, data.weight) if previous is None else previous.scaler
         options = resolve_options(self, len(data.y), len(self.classes_), self._seed)
+        if previous is not None:
+            check_same_model(known, self.classes_, previous.kernel, options.kernel)
+        scaler = fit_scaler(data.X, data.weight) if previous is None else previous.scaler
         steps = options.max_iter + defaults.LEARNING_STEPS
         reporter = FitReporter(self, X, y, sample_weight, steps, bool(self.verbose))
         trained = train(data, scaler, len(self.classes_), options, previous, reporter.progress)
-        summary = summarise(trained)
-        self._store(trained, as_model(trained, scaler, summary.temperature), data, summary, X_all)
+        self._store(trained, scaler, data, X_all, None, len(data.y), reporter.stopped)
         reporter.close()
         return self
 
+    @with_callbacks
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from more rows without the old ones.
+        """Learn from more rows; the old ones need not be given again.
 
-        The first call is a ``fit`` that fixes the kernel and the scale of the
-        features. Later calls add what the new rows teach to the posterior;
-        what old rows taught stays in it. Inducing points are added where the
-        new rows need them, up to ``n_inducing``.
+        Up to 2000 rows are remembered. While that is all there are, the
+        result is that of a ``fit`` to all of them, with the kernel learned
+        anew whenever the rows have grown by a quarter. Later the kernel and
+        the scale of the features stay; rows beyond 2000 are forgotten at
+        random, and what they taught stays in the posterior. Inducing points
+        are added where new rows need them, up to ``n_inducing`` (with "auto"
+        up to four times as many as ``fit`` would use). ``loo_score_`` and
+        ``loo_log_loss_`` then judge remembered and new rows, ``loo_proba_``
+        has the new rows.
 
         Parameters
         ----------
@@ -251,46 +258,72 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         known = np.unique(np.asarray(classes)) if first else self.classes_
         if not first and classes is not None and not np.array_equal(np.unique(np.asarray(classes)), known):
             raise ValueError(f"classes={classes!r} differ from those of the first call, {known.tolist()!r}")
-        data, X_all = self._canonical(X, y, sample_weight, known, first)
-        n_classes = len(self.classes_)
-        reporter_steps = defaults.SWEEPS + defaults.LEARNING_STEPS
-        if first:
+        memory = None if first else self.memory_
+        data, X_all = self._canonical(X, y, sample_weight, known, first, memory)
+        n_rows, n_classes = len(data.y), len(self.classes_)
+        options = resolve_options(self, n_rows, n_classes, self._seed)
+        steps = options.max_iter + defaults.LEARNING_STEPS
+        reporter = FitReporter(self, X, y, sample_weight, steps, bool(self.verbose))
+        taught = None
+        if memory is None or worth_learning_anew(memory, data):
             scaler = fit_scaler(data.X, data.weight).with_all_columns()
-            options = resolve_options(self, len(data.y), n_classes, self._seed)
-            reporter = FitReporter(self, X, y, sample_weight, reporter_steps, bool(self.verbose))
+            if np.unique(data.y).size == 1:  # one class says nothing about the kernel
+                options = replace(options, hyperparameters="fixed")
             trained = train(data, scaler, n_classes, options, None, reporter.progress)
-            summary = summarise(trained)
+            learned_from = n_rows
         else:
             scaler = self.model_.scaler
-            options = resolve_options(self, self.n_rows_seen_ + len(data.y), n_classes, self._seed)
-            reporter = FitReporter(self, X, y, sample_weight, reporter_steps, bool(self.verbose))
-            trained = continue_training(data, self.model_, options, reporter.progress)
-            summary = next_temperature(summarise(trained), self.loo_summary_)
-        self._store(trained, as_model(trained, scaler, summary.temperature), data, summary, X_all)
+            if self.n_inducing == "auto":
+                options = replace(options, n_inducing=GROWTH * options.n_inducing)
+            trained, taught = continue_training(data, self.model_, memory, options, reporter.progress)
+            learned_from = memory.learned_from
+        self._store(trained, scaler, data, X_all, taught, learned_from, reporter.stopped)
         reporter.close()
         return self
 
     def _canonical(
-        self, X: Any, y: Any, sample_weight: Any, classes: npt.NDArray[Any] | None, reset: bool
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        classes: npt.NDArray[Any] | None,
+        reset: bool,
+        memory: Memory | None = None,
     ) -> tuple[CanonicalRows, FloatArray]:
-        """Validated input as canonical rows; sets ``classes_`` and the seed."""
+        """Validated input, joined to remembered rows, as canonical rows; sets ``classes_`` and the seed."""
         check_arguments(self)
         X, y = validate_data(self, X, y, dtype=np.float64, reset=reset)
         self.classes_, index = class_indices(y, classes)
         weight = check_weights(sample_weight, X.shape[0])
         weight = with_class_weights(self.class_weight, self.classes_, index, weight)
-        if classes is None:
-            check_two_classes_left(self.classes_, index, weight)
+        check_classes_left(self.classes_, index, weight, 2 if classes is None else 1)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        return canonical_rows(X, index, weight, self._seed), X
+        if memory is None:
+            return canonical_rows(X, index, weight, self._seed), X
+        data = canonical_rows(
+            np.concatenate([memory.X, X]),
+            np.concatenate([memory.y, index]),
+            np.concatenate([memory.weight, weight]),
+            self._seed,
+        )
+        return replace(data, index=data.index[len(memory.y) :]), X
 
     def _store(
-        self, trained: Trained, model: Model, data: CanonicalRows, summary: LeaveOneOutSummary, X: FloatArray
+        self,
+        trained: Trained,
+        scaler: Scaler,
+        data: CanonicalRows,
+        X: FloatArray,
+        taught: Natural | None,
+        learned_from: int,
+        stopped: bool,
     ) -> None:
         """Set the fitted attributes and say what a user should know."""
         ascent = trained.ascent
+        summary = summarise(trained)
+        model = as_model(trained, scaler, summary.temperature)
         self.model_ = model
-        self.loo_summary_ = summary
+        self.memory_ = remember(trained, data, model, taught, learned_from)
         self.loo_confidence_ = summary.confidence
         self.loo_correct_ = summary.correct
         self.loo_weight_ = summary.weight
@@ -315,14 +348,13 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         self.kernel_curve_ = np.asarray(trained.kernel_curve)
         self.n_iter_ = max(1, len(ascent.curve) - 1)
         self.converged_ = ascent.converged
-        self.n_rows_seen_ = getattr(self, "n_rows_seen_", 0) + len(data.y)
         if trained.interrupted:
             warnings.warn(
                 "the fit was interrupted; the model holds the best state reached so far",
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        elif not ascent.converged and self.tol > 0:
+        elif not ascent.converged and self.tol > 0 and not stopped:
             warnings.warn(
                 f"the fit did not converge in {self.n_iter_} sweeps; raise max_iter or tol",
                 ConvergenceWarning,

@@ -24,7 +24,10 @@ except ImportError:  # scikit-learn before 1.9
 
 
 class FitReporter:
-    """Progress to the terminal if asked for, and to scikit-learn's callbacks if there are any."""
+    """Progress to the terminal if asked for, and to scikit-learn's callbacks if there are any.
+
+    ``stopped`` tells whether a callback asked for an early end.
+    """
 
     def __init__(
         self, estimator: Any, X: Any, y: Any, sample_weight: Any, max_steps: int, verbose: bool
@@ -41,6 +44,7 @@ class FitReporter:
             self._context = estimator._init_callback_context(max_subtasks=max_steps)
             self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
         self.progress: Progress = self._report
+        self.stopped = False
 
     def _report(self, stage: str, step: int, total: int, bound: float, change: float) -> bool:
         if self._printed is not None:
@@ -49,7 +53,9 @@ class FitReporter:
             return False
         task = self._context.subcontext(task_name=stage)
         task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
-        return bool(task.call_on_fit_task_end(estimator=self._estimator, **self._data))
+        stop = bool(task.call_on_fit_task_end(estimator=self._estimator, **self._data))
+        self.stopped |= stop
+        return stop
 
     def close(self) -> None:
         """Tell everyone that the fit is over; the estimator is fitted by now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bayesvm import prediction
 from bayesvm.estimators.abstention import confidence_threshold
 from bayesvm.estimators.fitted import FittedKernel, relevance
+from bayesvm.estimators.options import check_number
 from bayesvm.model import LoadedModel, Model, torch_dtype
 from bayesvm.prediction import Uncertainty
 
@@ -22,7 +24,7 @@ __all__ = ["LatentClassifier"]
 FloatArray = npt.NDArray[np.floating]
 
 
-class LatentClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LatentClassifier(ClassifierMixin, BaseEstimator):
     """A classifier whose fitted ``model_`` gives Gaussian latents per class.
 
     Subclasses set ``model_``, ``classes_`` and the leave-one-out arrays
@@ -39,7 +41,8 @@ class LatentClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Most probable class of each row: the argmax of ``predict_proba``."""
-        return self.classes_[self.predict_proba(X).argmax(1)]
+        best = self.predict_proba(X).argmax(1)
+        return self.classes_[best]
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Class probabilities E[softmax(T f)], shape (n_rows, n_classes); rows sum to one."""
@@ -75,6 +78,7 @@ class LatentClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> FloatArray:
         """Draws of the latent functions at X, joint over rows, shape (n_samples, n_rows, n_classes)."""
         model, X = self._ready(X)
+        check_number("n_samples", n_samples, numbers.Integral, 1, False)
         seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
         return prediction.sample_latents(model, X, n_samples, torch.Generator().manual_seed(seed))
 
@@ -83,7 +87,8 @@ class LatentClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Their mean over draws tends to ``predict_proba``.
         """
-        f = self.model_.temperature * self.sample_latent(X, n_samples, random_state)
+        f = self.sample_latent(X, n_samples, random_state)
+        f *= self.model_.temperature
         f -= f.max(2, keepdims=True)
         p = np.exp(f, out=f)
         p /= p.sum(2, keepdims=True)

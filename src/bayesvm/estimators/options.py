@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import Any
 
@@ -12,7 +13,7 @@ from bayesvm.core.kernels import resolve_kernel
 from bayesvm.model import torch_dtype
 from bayesvm.training import Options
 
-__all__ = ["check_choice", "resolve_options"]
+__all__ = ["check_arguments", "check_choice", "check_number", "resolve_options"]
 
 INFERENCES = ("auto", "coordinate", "natural", "adam")
 RIVALS = ("auto", "exact", "sampled", "mean")
@@ -27,17 +28,16 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     return value
 
 
-def _check_number(
-    name: str, value: Any, kind: type, minimum: float, strict: bool, *words: str | None
-) -> None:
+def check_number(name: str, value: Any, kind: type, minimum: float, strict: bool, *words: str | None) -> None:
     """Refuse what is neither a number in range nor one of the allowed words."""
     if value is None and None in words:
         return
     if isinstance(value, str) and value in words:
         return
     is_number = isinstance(value, kind) and not isinstance(value, bool)
-    if not is_number or not (value > minimum if strict else value >= minimum):
-        sort = "a whole number" if kind is numbers.Integral else "a number"
+    in_range = is_number and (value > minimum if strict else value >= minimum) and value < math.inf
+    if not in_range:
+        sort = "a whole number" if kind is numbers.Integral else "a finite number"
         allowed = "".join(f" or {w!r}" for w in words)
         bound = ">" if strict else ">="
         raise ValueError(f"{name}={value!r} is not valid; it must be {sort} {bound} {minimum:g}{allowed}")
@@ -46,31 +46,33 @@ def _check_number(
 def _check_device(device: Any) -> str:
     try:
         found = torch.device(device)
-    except (RuntimeError, TypeError) as error:
+        torch.zeros(1, device=found).cpu()
+    except (RuntimeError, TypeError, AssertionError) as error:
+        gpu = "sees a GPU" if torch.cuda.is_available() else "sees no GPU"
         raise ValueError(
-            f"device={device!r} is not valid; it must name a torch device such as 'cpu' or 'cuda'"
+            f"device={device!r} is not valid here; it must name a torch device that works, such as 'cpu' "
+            f"or 'cuda' (torch {gpu})"
         ) from error
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={device!r} was asked for, but torch sees no GPU here; use device='cpu'")
     return str(found)
 
 
 def check_arguments(estimator: Any) -> None:
     """Raise ValueError for the first argument that cannot work, naming what would."""
     e = estimator
-    _check_number("n_inducing", e.n_inducing, numbers.Integral, 1, False, "auto")
+    check_number("n_inducing", e.n_inducing, numbers.Integral, 1, False, "auto")
     check_choice("inference", e.inference, INFERENCES)
     check_choice("rivals", e.rivals, RIVALS)
     check_choice("hyperparameters", e.hyperparameters, OBJECTIVES)
     check_choice("dtype", e.dtype, DTYPES)
-    _check_number("learning_rate", e.learning_rate, numbers.Real, 0, True, "auto")
-    _check_number("batch_size", e.batch_size, numbers.Integral, 1, False, None)
-    _check_number("max_iter", e.max_iter, numbers.Integral, 1, False, "auto")
-    _check_number("tol", e.tol, numbers.Real, 0, False)
+    check_number("learning_rate", e.learning_rate, numbers.Real, 0, True, "auto")
+    check_number("batch_size", e.batch_size, numbers.Integral, 1, False, None)
+    check_number("max_iter", e.max_iter, numbers.Integral, 1, False, "auto")
+    check_number("tol", e.tol, numbers.Real, 0, False)
     for name in ("learn_inducing", "ard", "warm_start"):
         if not isinstance(getattr(e, name), (bool, numbers.Integral)):
             raise ValueError(f"{name}={getattr(e, name)!r} is not valid; it must be True or False")
-    if e.class_weight is not None and e.class_weight != "balanced" and not isinstance(e.class_weight, dict):
+    balanced = isinstance(e.class_weight, str) and e.class_weight == "balanced"
+    if e.class_weight is not None and not balanced and not isinstance(e.class_weight, dict):
         raise ValueError(
             f"class_weight={e.class_weight!r} is not valid; it must be None, 'balanced' or a dict "
             "from label to weight"

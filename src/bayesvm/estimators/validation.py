@@ -9,7 +9,13 @@ import numpy.typing as npt
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
-__all__ = ["check_weights", "class_indices", "with_class_weights"]
+__all__ = [
+    "check_classes_left",
+    "check_same_model",
+    "check_weights",
+    "class_indices",
+    "with_class_weights",
+]
 
 FloatArray = npt.NDArray[np.floating]
 IntArray = npt.NDArray[np.int64]
@@ -91,11 +97,27 @@ def with_class_weights(
     return weight * factor[index]
 
 
-def check_two_classes_left(classes: npt.NDArray[Any], index: IntArray, weight: FloatArray) -> None:
-    """Refuse weights that leave rows of one class only."""
-    left = np.unique(index[weight > 0])
-    if left.size < 2:
+def check_classes_left(classes: npt.NDArray[Any], index: IntArray, weight: FloatArray, needed: int) -> None:
+    """Refuse weights that leave rows of fewer classes than needed."""
+    left = classes[np.unique(index[weight > 0])].tolist()
+    if len(left) < needed:
         raise ValueError(
-            "a classifier needs at least two classes; after removing rows of weight zero only class "
-            f"{classes[left[0]]!r} is left"
+            f"at least {needed} {'class' if needed == 1 else 'classes'} must have rows of positive weight; "
+            f"without the rows of weight zero these are left: {left}"
+        )
+
+
+def check_same_model(
+    known: npt.NDArray[Any] | None, classes: npt.NDArray[Any], old_kernel: Any, kernel: Any
+) -> None:
+    """Refuse a warm start from a model of other classes or another kernel."""
+    if known is not None and not np.array_equal(known, classes):
+        raise ValueError(
+            f"warm_start: the last fit had the classes {known.tolist()[:10]}, this y has "
+            f"{classes.tolist()[:10]}; set warm_start=False or use a new estimator"
+        )
+    if old_kernel != kernel:
+        raise ValueError(
+            f"warm_start: the last fit had kernel {old_kernel!r}, this one {kernel!r}; set "
+            "warm_start=False or use a new estimator"
         )

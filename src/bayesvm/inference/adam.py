@@ -18,6 +18,7 @@ from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.draws import Draws, drawn_argmax, mean_argmax
 from bayesvm.inference.evaluate import Ascent, evaluate
 from bayesvm.inference.natural_parameters import Natural
+from bayesvm.inference.optimiser import Adam
 from bayesvm.inference.rivals import MIN_VARIANCE, AllRivals, OneRival, RivalRule
 from bayesvm.progress import Progress
 
@@ -62,7 +63,7 @@ def ascend(
     theta = {k: v.clone().requires_grad_(options.learn_kernel) for k, v in rows.params.items()}
     Z = rows.Z.clone().requires_grad_(options.learn_inducing)
     free = [p for p in (m, raw, *theta.values(), Z) if p.requires_grad]
-    adam = torch.optim.Adam(free, lr=options.rate, foreach=False)
+    adam = Adam(free)
     total = rows.weight.sum()
     curve: list[float] = []
     converged = interrupted = False
@@ -77,14 +78,12 @@ def ascend(
                 bound = _minibatch_bound(
                     rows, rule, theta, Z, m, raw, index, weight, total / weight.sum(), step
                 )
-                adam.zero_grad()
-                (-bound).backward()
-                adam.step()
+                adam.ascend(bound, options.rate)
                 epoch_bound += float(bound.detach()) * float(weight.sum() / total)
                 step += 1
             curve.append(epoch_bound)
             gain = _recent_gain(curve)
-            converged = gain < options.tol * float(total)
+            converged = options.tol > 0 and gain < options.tol * float(total)
             if converged or progress("adam", epoch, options.max_iter, epoch_bound, gain):
                 break
     except KeyboardInterrupt:

@@ -132,7 +132,7 @@ def _one_rival(
     the averaged sites make.
     """
     prior, centre = base_gaussian(base)
-    natural, q = start.posterior(centre)
+    natural, (_, q) = start, start.posterior(centre)
     curve: list[float] = []
     kept: list[Sites] = []
     probe = probe_features(rows)
@@ -144,9 +144,11 @@ def _one_rival(
             averaged = sweep - burn_in
             rho = _FIRST_STEP if averaged <= 0 else 1.0 / averaged
             curve.append(now.value - float(gaussian.kl_divergence(q, prior).sum()))
-            moved, new_q = natural.towards(now.target, rho).posterior(centre)
+            # The average itself stays uncentred: it is what the sites make.
+            natural = natural.towards(now.target, rho)
+            _, new_q = natural.posterior(centre)
             change = change_of_means(probe, q, new_q)
-            natural, q = moved, new_q
+            q = new_q
             if averaged > 0:
                 kept.append(now.sites)
                 converged = averaged >= _MIN_AVERAGED and change < tol
@@ -157,6 +159,7 @@ def _one_rival(
         interrupted = True
     if not kept:
         kept.append(evaluate(rows, rule, q, base, max_iter).sites)
+    _, q = natural.posterior(centre=False)
     return Ascent(q, natural, _average(kept), curve, converged, interrupted)
 
 

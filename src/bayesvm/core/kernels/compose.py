@@ -16,7 +16,7 @@ from bayesvm.core.kernels.base import Kernel, Params
 from bayesvm.core.kernels.linear import Constant, Linear
 from bayesvm.core.kernels.stationary import RBF, Matern32, Matern52
 
-__all__ = ["KERNEL_NAMES", "Product", "Sum", "resolve_kernel"]
+__all__ = ["KERNEL_NAMES", "Product", "Scaled", "Sum", "resolve_kernel"]
 
 
 def _child(params: Params, i: int) -> Params:
@@ -65,6 +65,27 @@ class Product(_Composite):
         variances = torch.cat(self._each("diag", params, origin))
         slopes = self._each("relevance", params, n_features)
         return reduce(add, (s * variances.prod() / v for s, v in zip(slopes, variances, strict=True)))
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A fixed multiple of a kernel, with the same parameters."""
+
+    kernel: Kernel
+    factor: float
+
+    def init(self, X: Tensor) -> Params:
+        return self.kernel.init(X)
+
+    def cross(self, params: Params, X: Tensor, Z: Tensor) -> Tensor:
+        return self.factor * self.kernel.cross(params, X, Z)
+
+    def diag(self, params: Params, X: Tensor) -> Tensor:
+        return self.factor * self.kernel.diag(params, X)
+
+    def relevance(self, params: Params, n_features: int) -> Tensor:
+        slopes: Tensor = self.kernel.relevance(params, n_features)  # type: ignore[attr-defined]
+        return self.factor * slopes
 
 
 KERNEL_NAMES: dict[str, Callable[[bool], Kernel]] = {

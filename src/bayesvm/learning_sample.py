@@ -1,0 +1,48 @@
+"""The rows that the kernel is learned from: few enough to be fast, chosen by content."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from bayesvm import defaults
+
+__all__ = ["LearningSample", "learning_sample"]
+
+
+class LearningSample(NamedTuple):
+    """Rows that stand for all rows.
+
+    Attributes
+    ----------
+    X, y, weight : Tensor
+        Rows, class indices among the sample's classes, and their own weights.
+    scale : float
+        How many rows each one stands for.
+    n_classes : int
+    """
+
+    X: Tensor
+    y: Tensor
+    weight: Tensor
+    scale: float
+    n_classes: int
+
+
+def learning_sample(X: Tensor, y: Tensor, weight: Tensor, n_classes: int) -> LearningSample:
+    """The first canonical rows: a random sample, since their order is a hash of their content.
+
+    With many classes, rows of some of them only: the kernel is shared by
+    all, and exact rivals cost in proportion to their number.
+    """
+    dtype = defaults.LEARNING_DTYPE
+    n, most = defaults.LEARNING_ROWS, defaults.LEARNING_CLASSES
+    if n_classes > most:
+        chosen = torch.unique(y[:n])[:most]
+        index = torch.isin(y, chosen).nonzero()[:n, 0]
+        labels = torch.searchsorted(chosen, y[index])
+        return LearningSample(X[index].to(dtype), labels, weight[index].to(dtype), 1.0, int(chosen.numel()))
+    w = weight[:n]
+    return LearningSample(X[:n].to(dtype), y[:n], w.to(dtype), float(weight.sum() / w.sum()), n_classes)

@@ -1,0 +1,59 @@
+"""Whitened features (eq. 1.3)."""
+
+import torch
+
+from bayesvm.core.covariance import inducing_factor, whitened_features
+from bayesvm.core.kernels import RBF, Matern32
+from tests.problems import normal
+
+
+def _setup(n: int, p: int, seed: int):
+    X, Z = normal(n, 3, seed=seed), normal(p, 3, seed=seed + 1)
+    kernel = Matern32(variance=1.5)
+    params = kernel.init(X)
+    return kernel, params, X, Z, inducing_factor(kernel, params, Z)
+
+
+def test_features_reproduce_the_nystrom_approximation():
+    kernel, params, X, Z, Lz = _setup(12, 7, seed=0)
+    A, residual = whitened_features(kernel, params, Z, Lz, X)
+    Kxz, Kzz = kernel.cross(params, X, Z), kernel.cross(params, Z, Z)
+    nystrom = Kxz @ torch.linalg.solve(Kzz, Kxz.mT)
+    torch.testing.assert_close(A @ A.mT, nystrom, atol=1e-7, rtol=0)
+    expected = kernel.diag(params, X) - nystrom.diagonal()
+    torch.testing.assert_close(residual, expected, atol=1e-7, rtol=0)
+
+
+def test_residual_is_between_zero_and_the_prior_variance():
+    kernel, params, X, Z, Lz = _setup(50, 7, seed=2)
+    residual = whitened_features(kernel, params, Z, Lz, X).residual
+    assert bool((residual >= 0).all())
+    assert bool((residual <= kernel.diag(params, X)).all())
+    assert float(residual.max()) > 0.1
+
+
+def test_nothing_is_left_unexplained_at_the_inducing_points():
+    kernel, params, _, Z, Lz = _setup(5, 7, seed=4)
+    A, residual = whitened_features(kernel, params, Z, Lz, Z)
+    torch.testing.assert_close(residual, torch.zeros(7).double(), atol=1e-7, rtol=0)
+    torch.testing.assert_close(A, Lz, atol=1e-7, rtol=0)
+
+
+def test_more_inducing_points_explain_more():
+    kernel, params, X, Z, Lz = _setup(40, 8, seed=6)
+    fewer = Z[:5]
+    small = whitened_features(kernel, params, fewer, inducing_factor(kernel, params, fewer), X).residual
+    large = whitened_features(kernel, params, Z, Lz, X).residual
+    assert bool((large <= small + 1e-9).all())
+
+
+def test_features_pass_gradcheck_in_parameters_and_inducing_points():
+    kernel, X, Z = RBF(), normal(4, 2, seed=8), normal(3, 2, seed=9).requires_grad_()
+    params = {k: v.requires_grad_() for k, v in kernel.init(X).items()}
+    names = list(params)
+
+    def features(Z, *values):
+        theta = dict(zip(names, values, strict=True))
+        return tuple(whitened_features(kernel, theta, Z, inducing_factor(kernel, theta, Z), X))
+
+    assert torch.autograd.gradcheck(features, [Z, *params.values()])

@@ -1,0 +1,175 @@
+"""One battery that every kernel must pass."""
+
+import math
+
+import pytest
+import torch
+
+from bayesvm.core.kernels import (
+    KERNEL_NAMES,
+    RBF,
+    AdditiveRBF,
+    Constant,
+    Kernel,
+    Linear,
+    Matern32,
+    Matern52,
+    Product,
+    Sum,
+    resolve_kernel,
+)
+from bayesvm.core.kernels.compose import Scaled
+from tests.problems import generator, normal
+
+D = 3
+
+
+def _rbf(p, x, z):
+    r2 = (((x - z) / p["log_length_scale"].exp()) ** 2).sum()
+    return p["log_variance"].exp() * torch.exp(-0.5 * r2)
+
+
+def _matern(nu_root, polynomial):
+    def value(p, x, z):
+        r = nu_root * (((x - z) / p["log_length_scale"].exp()) ** 2).sum().sqrt()
+        return p["log_variance"].exp() * polynomial(r) * torch.exp(-r)
+
+    return value
+
+
+def _additive(p, x, z):
+    share = torch.softmax(p["logits"], 0)
+    each = torch.exp(-0.5 * ((x - z) / p["log_length_scale"].exp()) ** 2)
+    return p["log_variance"].exp() * (share * each).sum()
+
+
+def _linear(p, x, z):
+    return p["log_bias"].exp() + (p["log_slope"].exp() * x * z).sum()
+
+
+def _constant(p, x, z):
+    return p["log_variance"].exp()
+
+
+_matern32 = _matern(math.sqrt(3.0), lambda r: 1 + r)
+_matern52 = _matern(math.sqrt(5.0), lambda r: 1 + r + r * r / 3)
+
+
+def _part(p, i):
+    return {k.split(".", 1)[1]: v for k, v in p.items() if k.startswith(f"{i}.")}
+
+
+# Every kernel with the formula of one entry, written out.
+CASES = {
+    "rbf": (RBF(), _rbf),
+    "rbf, one length scale": (RBF(ard=False), _rbf),
+    "matern32": (Matern32(), _matern32),
+    "matern52": (Matern52(), _matern52),
+    "matern52, one length scale": (Matern52(ard=False), _matern52),
+    "linear": (Linear(), _linear),
+    "linear, one slope": (Linear(ard=False), _linear),
+    "constant": (Constant(variance=0.7), _constant),
+    "additive": (AdditiveRBF(), _additive),
+    "rbf+additive": (
+        resolve_kernel("rbf+additive", True),
+        lambda p, x, z: _rbf(_part(p, 0), x, z) + _additive(_part(p, 1), x, z),
+    ),
+    "sum": (
+        Sum((Matern32(), Linear())),
+        lambda p, x, z: _matern32(_part(p, 0), x, z) + _linear(_part(p, 1), x, z),
+    ),
+    "fixed multiple": (Scaled(Matern52(), 2.0), lambda p, x, z: 2.0 * _matern52(p, x, z)),
+    "product": (
+        Product((RBF(), Linear())),
+        lambda p, x, z: _rbf(_part(p, 0), x, z) * _linear(_part(p, 1), x, z),
+    ),
+}
+
+battery = pytest.mark.parametrize(("kernel", "formula"), CASES.values(), ids=CASES.keys())
+
+
+def _random_params(kernel: Kernel, X: torch.Tensor, seed: int) -> dict[str, torch.Tensor]:
+    g = generator(seed)
+    return {k: v + 0.3 * torch.randn(v.shape, generator=g, dtype=v.dtype) for k, v in kernel.init(X).items()}
+
+
+def test_every_named_kernel_is_in_the_battery():
+    assert set(KERNEL_NAMES) <= set(CASES)
+
+
+@battery
+def test_cross_is_the_formula_entry_by_entry(kernel, formula):
+    X, Z = normal(7, D, seed=0), normal(5, D, seed=1)
+    params = _random_params(kernel, X, 2)
+    K = kernel.cross(params, X, Z)
+    brute = torch.stack([torch.stack([formula(params, x, z) for z in Z]) for x in X])
+    torch.testing.assert_close(K.expand(7, 5), brute, rtol=1e-10, atol=1e-10)
+
+
+@battery
+def test_symmetric_and_positive_semi_definite(kernel, formula):
+    X = normal(30, D, seed=3)
+    K = kernel.cross(_random_params(kernel, X, 4), X, X)
+    torch.testing.assert_close(K, K.mT, rtol=1e-12, atol=1e-12)
+    eigenvalues = torch.linalg.eigvalsh(0.5 * (K + K.mT))
+    assert float(eigenvalues.min()) > -1e-10 * float(eigenvalues.max())
+
+
+@battery
+def test_diag_is_the_diagonal_of_cross(kernel, formula):
+    X = normal(12, D, seed=5)
+    params = _random_params(kernel, X, 6)
+    K = kernel.cross(params, X, X)
+    torch.testing.assert_close(kernel.diag(params, X), K.diagonal(), rtol=1e-7, atol=1e-7)
+
+
+@battery
+def test_gradients_of_all_parameters(kernel, formula):
+    X, Z = normal(4, D, seed=7), normal(3, D, seed=8)
+    params = _random_params(kernel, X, 9)
+    names = list(params)
+    values = [params[k].clone().requires_grad_() for k in names]
+
+    def both(*args):
+        theta = dict(zip(names, args, strict=True))
+        return kernel.cross(theta, X, Z) * 1.0, kernel.diag(theta, X) * 1.0
+
+    assert torch.autograd.gradcheck(both, values)
+
+
+@battery
+def test_gradients_are_finite_where_rows_coincide(kernel, formula):
+    X = normal(4, D, seed=10)
+    params = {k: v.requires_grad_() for k, v in _random_params(kernel, X, 11).items()}
+    Z = X.clone().requires_grad_()
+    kernel.cross(params, Z, Z).sum().backward()
+    for tensor in (*params.values(), *([Z] if Z.grad is not None else [])):
+        assert bool(torch.isfinite(tensor.grad).all())
+
+
+@battery
+def test_relevance_is_the_prior_variance_of_the_slope_at_the_mean_row(kernel, formula):
+    X = normal(6, D, seed=12)
+    params = _random_params(kernel, X, 13)
+    relevance = kernel.relevance(params, D)
+    assert relevance.shape == (D,)
+    assert bool((relevance >= 0).all())
+    # Var f'(0) along feature d, from the covariance of a central difference.
+    h = 1e-4
+    for d in range(D):
+        e = torch.zeros(1, D, dtype=torch.float64)
+        e[0, d] = h
+        pair = torch.cat([e, -e])
+        K = torch.stack([torch.stack([formula(params, x, z) for z in pair]) for x in pair])
+        slope = (K[0, 0] + K[1, 1] - 2 * K[0, 1]) / (2 * h) ** 2
+        assert float(relevance[d]) == pytest.approx(float(slope), rel=2e-3, abs=1e-6)
+
+
+@battery
+def test_starting_parameters_follow_type_and_width_of_the_rows(kernel, formula):
+    for width in (1, 4):
+        X = normal(5, width, seed=14).float()
+        params = kernel.init(X)
+        assert all(v.dtype == torch.float32 for v in params.values())
+        assert kernel.cross(params, X, X).dtype == torch.float32
+    assert isinstance(kernel, Kernel)

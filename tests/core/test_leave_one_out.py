@@ -1,0 +1,58 @@
+"""Removing a row's own sites in closed form (eqs. 5.1, 5.2)."""
+
+import pytest
+import torch
+
+from bayesvm.core.leave_one_out import MIN_REMAINING, cavity
+from tests.problems import normal, uniform
+from tests.reference import gaussian_from_sites
+
+N, C, P = 10, 3, 4
+
+
+def _problem(seed: int, weight: torch.Tensor):
+    A, W, G = normal(N, P, seed=seed), uniform(N, C, seed=seed + 1), normal(N, C, seed=seed + 2)
+    m, S = gaussian_from_sites(A, weight[:, None] * W, weight[:, None] * G)
+    F, V = A @ m.mT, torch.einsum("np,cpq,nq->nc", A, S, A)
+    return A, W, G, F, V
+
+
+@pytest.mark.parametrize("kind", ["ones", "whole numbers", "fractions", "below one"])
+def test_cavity_is_a_refit_with_one_unit_of_the_row_removed(kind):
+    weight = {
+        "ones": torch.ones(N).double(),
+        "whole numbers": 1.0 + (torch.arange(N) % 4).double(),
+        "fractions": uniform(N, seed=9, low=1.1, high=3.7),
+        "below one": uniform(N, seed=9, low=0.1, high=0.9),
+    }[kind]
+    A, W, G, F, V = _problem(0, weight)
+    unit = weight.clamp_max(1.0)[:, None]
+    left = cavity(F, V, unit * W, unit * G)
+    for n in range(N):
+        less = weight.clone()
+        less[n] = max(0.0, float(weight[n]) - 1.0)
+        m, S = gaussian_from_sites(A, less[:, None] * W, less[:, None] * G)
+        torch.testing.assert_close(left.F[n], m @ A[n], rtol=0, atol=1e-10)
+        torch.testing.assert_close(left.V[n], torch.einsum("p,cpq,q->c", A[n], S, A[n]), rtol=0, atol=1e-10)
+
+
+def test_remaining_share_is_the_ratio_of_variances_with_and_without_the_row():
+    _, W, G, F, V = _problem(20, torch.ones(N).double())
+    left = cavity(F, V, W, G)
+    torch.testing.assert_close(left.remaining, V / left.V)
+    assert bool((left.remaining < 1).all())
+
+
+def test_a_row_without_sites_is_not_needed():
+    _, W, G, F, V = _problem(30, torch.ones(N).double())
+    left = cavity(F, V, torch.zeros_like(W), torch.zeros_like(G))
+    torch.testing.assert_close(left.F, F)
+    torch.testing.assert_close(left.V, V)
+
+
+def test_a_row_that_alone_determines_q_is_clipped_and_reported():
+    one = torch.ones(1, 1, dtype=torch.float64)
+    left = cavity(one, 0.9999999 * one, one, one)
+    assert float(left.remaining) == MIN_REMAINING
+    assert bool(torch.isfinite(left.F).all())
+    assert bool(torch.isfinite(left.V).all())

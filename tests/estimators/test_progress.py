@@ -1,0 +1,143 @@
+"""Printed progress, scikit-learn's callbacks, and Ctrl-C."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+
+from bayesvm import BayesianSVC
+
+from .data import FAST, assert_sound, three_blobs
+
+callback = pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
+
+
+class Recorder:
+    """Counts tasks; stops or raises in chosen stages."""
+
+    def __init__(self, stop=(), interrupt=(), at=1):
+        self.stop, self.interrupt, self.at = stop, interrupt, at
+        self.begun, self.ended, self.hooks, self.final = [], [], [], None
+
+    def setup(self, estimator, context):
+        self.hooks.append("setup")
+
+    def teardown(self, estimator, context):
+        self.hooks.append("teardown")
+
+    def on_fit_task_begin(self, estimator, context):
+        self.begun.append(context.task_name)
+
+    def on_fit_task_end(self, estimator, context, *, X=None, y=None, metadata=None, fitted_estimator=None):
+        self.ended.append(context.task_name)
+        if context.parent is None:
+            self.final = fitted_estimator.predict(X)
+        if context.task_name in self.interrupt and self.ended.count(context.task_name) == self.at:
+            raise KeyboardInterrupt
+        return context.task_name in self.stop
+
+
+def test_callbacks_hear_every_step():
+    X, y = three_blobs()
+    recorder = Recorder()
+    model = BayesianSVC(random_state=0).set_callbacks(recorder).fit(X, y)
+    assert recorder.hooks == ["setup", "teardown"]
+    assert recorder.begun[0] == recorder.ended[-1] == "fit"
+    assert sorted(recorder.begun) == sorted(recorder.ended)
+    assert recorder.ended.count("kernel") == len(model.kernel_curve_)
+    assert "posterior" in recorder.ended
+    assert np.array_equal(recorder.final, model.predict(X))
+
+
+@pytest.mark.parametrize("max_iter", [3, 100])
+@pytest.mark.parametrize("inference", ["coordinate", "natural", "adam"])
+def test_callbacks_with_any_number_of_steps(inference, max_iter):
+    X, y = three_blobs(30)
+    recorder = Recorder()
+    model = BayesianSVC(inference=inference, max_iter=max_iter, tol=0.0, batch_size=15, **FAST)
+    model.set_callbacks(recorder).fit(X, y)
+    # Exact steps that would lower the bound are tried again and not reported.
+    assert 0 < len(recorder.ended) - 1 <= max_iter
+
+
+def test_callbacks_in_partial_fit():
+    X, y = three_blobs()
+    recorder = Recorder()
+    model = BayesianSVC(max_iter=150, tol=0.0, **FAST).set_callbacks(recorder)
+    model.partial_fit(X[:50], y[:50], classes=[0, 1, 2])
+    model.partial_fit(X[50:], y[50:])
+    assert recorder.hooks == ["setup", "teardown"] * 2
+    assert recorder.ended.count("fit") == 2
+    assert not hasattr(model, "_callback_fit_ctx")
+    pickle.dumps(model.set_callbacks())
+
+
+def test_callback_may_stop_the_fit():
+    X, y = three_blobs()
+    recorder = Recorder(stop=("kernel", "posterior"))
+    model = BayesianSVC(tol=1e-9, random_state=0).set_callbacks(recorder).fit(X, y)  # asked for: no warning
+    assert recorder.ended == ["kernel", "posterior", "fit"]
+    assert not model.converged_
+    assert_sound(model, X)
+
+
+def test_progress_bar_and_scores():
+    X, y = three_blobs()
+    monitor = callback.ScoringMonitor(scoring="accuracy")
+    model = BayesianSVC(**FAST).set_callbacks(monitor).fit(X, y)
+    assert monitor.get_logs().data[0]["accuracy"] == pytest.approx(model.score(X, y))
+
+
+def test_progress_bar(capsys):
+    pytest.importorskip("rich", reason="scikit-learn's ProgressBar draws with rich")
+    X, y = three_blobs()
+    BayesianSVC(random_state=0).set_callbacks(callback.ProgressBar()).fit(X, y)
+    search = GridSearchCV(BayesianSVC(**FAST), {"n_inducing": [5, 10]}, cv=2)
+    search.set_callbacks(callback.ProgressBar()).fit(X, y)
+    assert "BayesianSVC" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("stage", "settings"),
+    [
+        ("kernel", {}),
+        ("posterior", {"rivals": "exact"}),
+        ("posterior", {"rivals": "sampled"}),
+        ("posterior", {"rivals": "mean", "hyperparameters": "fixed"}),
+        ("posterior", {"inference": "natural", "batch_size": 20}),
+        ("adam", {"inference": "adam", "batch_size": 20}),
+    ],
+)
+@pytest.mark.parametrize("at", [1, 3])
+def test_ctrl_c_leaves_a_usable_model(stage, settings, at):
+    X, y = three_blobs()
+    model = BayesianSVC(tol=1e-9, random_state=0, **settings)
+    model.set_callbacks(Recorder(interrupt=(stage,), at=at))
+    with pytest.warns(ConvergenceWarning, match="interrupted.*best"):
+        model.fit(X, y)
+    assert_sound(model, X)
+    assert not model.converged_ or stage == "kernel"
+
+
+def test_ctrl_c_in_partial_fit():
+    X, y = three_blobs()
+    model = BayesianSVC(**FAST).partial_fit(X[:50], y[:50], classes=[0, 1, 2])
+    model.set_params(tol=1e-9).set_callbacks(Recorder(interrupt=("posterior",)))
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model.partial_fit(X[50:], y[50:])
+    assert_sound(model, X)
+
+
+@pytest.mark.parametrize("settings", [{}, {"hyperparameters": "fixed", "tol": 1e-4}])
+def test_verbose_prints(settings, capsys):
+    X, y = three_blobs()
+    BayesianSVC(verbose=1, random_state=0, **settings).fit(X, y)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "posterior" in captured.err
+    assert ("kernel" in captured.err) == (not settings)
+    assert captured.err.endswith("\n")
+    BayesianSVC(random_state=0, **settings).fit(X, y)
+    assert capsys.readouterr().err == ""

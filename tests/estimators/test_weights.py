@@ -1,0 +1,117 @@
+"""Weight two equals the row twice, weight zero the row removed, order does not matter."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
+
+from bayesvm import BayesianSVC
+
+from .data import problem
+
+RIVALS = ["exact", "sampled", "mean"]
+SETTINGS = [
+    {"rivals": "exact"},
+    {"rivals": "sampled"},
+    {"rivals": "mean"},
+    {"inference": "natural", "batch_size": 16, "tol": 0.1},
+    {"inference": "adam", "batch_size": 16, "max_iter": 3, "tol": 0.0},
+    {"dtype": "float32", "hyperparameters": "fixed"},
+    {"hyperparameters": "loo", "learn_inducing": True},
+    {"class_weight": "balanced"},
+]
+
+
+def make(**settings):
+    return BayesianSVC(n_inducing=12, random_state=3, **settings)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_weights_count_rows(n_classes, settings):
+    X, y = problem(n_classes, 60)
+    rng = np.random.default_rng(0)
+    times = rng.integers(0, 3, len(y))
+    weighted = make(**settings).fit(X, y, sample_weight=times)
+    repeated = make(**settings).fit(np.repeat(X, times, 0), np.repeat(y, times))
+    tolerance = 1e-4 if settings.get("dtype") == "float32" else 1e-7
+    assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=tolerance)
+    inside = times > 0
+    once = np.unique(np.repeat(np.arange(len(y)), times), return_index=True)[1]
+    assert_allclose(weighted.loo_proba_[inside], repeated.loo_proba_[once], atol=tolerance)
+    assert weighted.loo_score_ == pytest.approx(repeated.loo_score_)
+    assert weighted.loo_log_loss_ == pytest.approx(repeated.loo_log_loss_, abs=tolerance)
+    assert weighted.temperature_ == repeated.temperature_
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_order_of_rows_does_not_matter(n_classes, settings):
+    X, y = problem(n_classes, 60)
+    order = np.random.default_rng(1).permutation(len(y))
+    plain = make(**settings).fit(X, y)
+    shuffled = make(**settings).fit(X[order], y[order])
+    assert_allclose(shuffled.predict_proba(X), plain.predict_proba(X), atol=1e-12)
+    assert_allclose(shuffled.loo_proba_, plain.loo_proba_[order], atol=1e-12)
+
+
+@pytest.mark.parametrize("rivals", RIVALS)
+def test_rows_of_weight_zero_get_plain_predictions(rivals):
+    X, y = problem(3)
+    weight = np.ones(len(y))
+    weight[:7] = 0.0
+    model = make(rivals=rivals, hyperparameters="fixed").fit(X, y, sample_weight=weight)
+    assert_allclose(model.loo_proba_[:7], model.predict_proba(X[:7]), atol=1e-12)
+    assert (model.sites_.index[:7] == -1).all()
+
+
+def test_fractional_weights_add_up():
+    X, y = problem(3)
+    thirds = make(hyperparameters="fixed").fit(
+        np.repeat(X, 3, 0), np.repeat(y, 3), sample_weight=np.tile([0.2, 0.3, 0.5], len(y))
+    )
+    whole = make(hyperparameters="fixed").fit(X, y)
+    assert_allclose(thirds.predict_proba(X), whole.predict_proba(X), atol=1e-8)
+
+
+def test_scalar_weight_is_given_to_all():
+    X, y = problem(3)
+    scalar = make(hyperparameters="fixed").fit(X, y, sample_weight=2.0)
+    listed = make(hyperparameters="fixed").fit(X, y, sample_weight=[2.0] * len(y))
+    assert_allclose(scalar.predict_proba(X), listed.predict_proba(X))
+
+
+def test_class_weight_multiplies_sample_weight():
+    X, y = problem(3)
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
+    by_class = make(hyperparameters="fixed", class_weight={0: 3.0}).fit(X, y, sample_weight=weight)
+    by_row = make(hyperparameters="fixed").fit(X, y, sample_weight=np.where(y == 0, 3.0, 1.0) * weight)
+    assert_allclose(by_class.predict_proba(X), by_row.predict_proba(X), atol=1e-10)
+
+
+def test_balanced_gives_classes_the_same_mass():
+    rng = np.random.default_rng(0)
+    y = np.r_[np.zeros(90, int), np.ones(10, int)]
+    X = rng.normal(size=(100, 1)) + 1.0 * y[:, None]
+    plain = BayesianSVC(random_state=0, hyperparameters="fixed").fit(X, y)
+    balanced = BayesianSVC(random_state=0, hyperparameters="fixed", class_weight="balanced").fit(X, y)
+    by_hand = BayesianSVC(random_state=0, hyperparameters="fixed", class_weight={0: 100 / 180, 1: 100 / 20})
+    assert_allclose(balanced.predict_proba(X), by_hand.fit(X, y).predict_proba(X), atol=1e-8)
+    assert balanced.predict(X).mean() > plain.predict(X).mean() + 0.1
+
+
+def test_class_weight_by_string_label():
+    X, y = problem(2)
+    names = np.array(["no", "yes"])[y]
+    model = make(hyperparameters="fixed", class_weight={"yes": 20.0}).fit(X, names)
+    assert (model.predict(X) == "yes").mean() >= 0.5
+
+
+def test_extreme_weights_still_give_a_model():
+    X, y = problem(3)
+    for scale in (1e-12, 1e6):
+        try:
+            model = make().fit(X, y, sample_weight=np.full(len(y), scale))
+        except ConvergenceWarning:  # a hard margin may not settle, and says so
+            continue
+        assert np.isfinite(model.predict_proba(X)).all()

@@ -1,0 +1,157 @@
+"""Imports point one way, files stay small, and importing the library is light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bayesvm
+
+PACKAGE = Path(bayesvm.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+MAX_LINES = 400
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
+def _imports(path: Path) -> set[str]:
+    """Every module a file imports, inside functions too; relative imports are not used."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{_name(path)} uses a relative import"
+            found.add(node.module or "")
+            if node.module and node.module.split(".")[0] == "bayesvm":  # names may be modules
+                found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def _of_the_library(path: Path) -> set[str]:
+    return {name for name in _imports(path) if name.split(".")[0] == "bayesvm"}
+
+
+def _third_party(path: Path) -> set[str]:
+    tops = {name.split(".")[0] for name in _imports(path)}
+    return {top for top in tops if top not in sys.stdlib_module_names and top != "bayesvm"}
+
+
+def _within(path: Path, *folders: str) -> bool:
+    return path.relative_to(PACKAGE).parts[0] in folders
+
+
+def _starts(name: str, *prefixes: str) -> bool:
+    return any(name == p or name.startswith(p + ".") for p in prefixes)
+
+
+core = [p for p in FILES if _within(p, "core")]
+inference = [p for p in FILES if _within(p, "inference")]
+# Everything between inference and the faces: no formula of theirs may need an estimator.
+middle = [p for p in FILES if p.parent == PACKAGE and p.name not in ("__init__.py", "persistence.py")]
+
+
+def test_there_is_something_to_check():
+    assert len(core) > 10
+    assert len(inference) > 5
+    assert len(middle) > 5
+
+
+@pytest.mark.parametrize("path", core, ids=_name)
+def test_core_imports_torch_and_core_alone(path):
+    assert _third_party(path) <= {"torch"}
+    # "from bayesvm.core import x" is recorded as bayesvm.core and bayesvm.core.x
+    assert all(_starts(name, "bayesvm.core") for name in _of_the_library(path))
+
+
+@pytest.mark.parametrize("path", inference, ids=_name)
+def test_inference_imports_core_and_inference_alone(path):
+    assert _third_party(path) <= {"torch"}
+    allowed = ("bayesvm.core", "bayesvm.inference", "bayesvm.progress")
+    assert all(_starts(name, *allowed) for name in _of_the_library(path))
+
+
+@pytest.mark.parametrize("path", inference, ids=_name)
+def test_inference_never_names_a_likelihood(path):
+    source = path.read_text()
+    assert "BinaryHinge" not in source
+    assert "MulticlassHinge" not in source
+
+
+@pytest.mark.parametrize("path", middle, ids=_name)
+def test_modules_below_the_estimators_do_not_import_them(path):
+    forbidden = ("bayesvm.estimators", "bayesvm.plotting")
+    assert not any(_starts(name, *forbidden) for name in _of_the_library(path))
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if _within(p, "estimators")], ids=_name)
+def test_estimators_hold_no_formulas(path):
+    """They may speak of kernels; likelihoods, quadrature and Gaussians are below them."""
+    core_parts = {name for name in _of_the_library(path) if _starts(name, "bayesvm.core")}
+    assert all(_starts(name, "bayesvm.core.kernels") or name == "bayesvm.core" for name in core_parts)
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_library_imports_no_tests_examples_or_benchmarks(path):
+    tops = {name.split(".")[0] for name in _imports(path)}
+    assert not tops & {"tests", "examples", "benchmarks", "pytest", "hypothesis", "conftest"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_no_file_is_long(path):
+    assert len(path.read_text().splitlines()) <= MAX_LINES
+
+
+def test_imports_have_no_cycles():
+    modules = {}
+    for path in FILES:
+        parts = list(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        if parts[-1] == "__init__":
+            parts.pop()
+        modules[".".join(parts)] = path
+    graph = {name: (_of_the_library(path) & set(modules)) - {name} for name, path in modules.items()}
+    # A package's __init__ gathers its own modules; they may name the package.
+    for name, path in modules.items():
+        graph[name] -= {p for p in graph[name] if name.startswith(p + ".")}
+        if path.name == "__init__.py" and name == "bayesvm":
+            graph[name] = set()
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, f"import cycle: {' -> '.join((*trail, name))}"
+        if name not in done:
+            for child in sorted(graph[name]):
+                visit(child, (*trail, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())
+
+
+def test_importing_the_library_pulls_in_no_optional_package():
+    """Beyond what scikit-learn, which looks for pandas, imports by itself."""
+    program = (
+        "import sys, sklearn.base, sklearn.utils.validation\n"
+        "before = set(sys.modules)\n"
+        "import bayesvm\n"
+        "heavy = ['matplotlib', 'skops', 'pandas', 'polars', 'hypothesis', 'pytest']\n"
+        "print([name for name in heavy if name in set(sys.modules) - before])"
+    )
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if not _within(p, "plotting")], ids=_name)
+def test_optional_packages_are_imported_where_they_are_used_if_at_all(path):
+    """At the top of a file they would be imported with the library."""
+    tops = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Import):
+            tops |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            tops.add((node.module or "").split(".")[0])
+    assert not tops & {"matplotlib", "skops", "pandas", "polars"}

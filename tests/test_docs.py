@@ -1,0 +1,118 @@
+"""The documentation keeps its promises: numbers that exist, code that runs, links that lead somewhere."""
+
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = sorted((ROOT / "src" / "bayesvm").rglob("*.py"))
+THEORY = ROOT / "docs" / "theory.md"
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+LINKED = [*([ROOT / "README.md"] if (ROOT / "README.md").exists() else []), *PAGES]
+
+NUMBER = r"\d+\.\d+"
+# "eq. 1.1", "eqs. 1.1, 2.3 and 4.5", "Equations 4.1-4.2"; lists may wrap over lines.
+CITATION = re.compile(
+    rf"\b(?:eqs?\.|equations?)\s+({NUMBER}(?:\s*(?:,\s*and|,|and|to|-)\s*{NUMBER})*)", re.IGNORECASE
+)
+SECTION = re.compile(r"\bsection\s+(\d+)\b(?!\.\d)")
+FENCE = re.compile(r"^(`{3,}|~{3,})([^\n]*)\n(.*?)^\1[ \t]*$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
+
+
+def python_blocks(text: str) -> list[tuple[int, str]]:
+    """First line number and content of every block fenced as exactly ``python``."""
+    return [
+        (text.count("\n", 0, match.start(3)) + 1, match[3])
+        for match in FENCE.finditer(text)
+        if match[2].strip() == "python"
+    ]
+
+
+def anchors(text: str) -> set[str]:
+    """Anchors that GitHub gives to the headings of a page."""
+    found: dict[str, int] = {}
+    result = set()
+    for heading in re.findall(r"^#{1,6}\s+(.*?)\s*#*$", FENCE.sub("", text), re.MULTILINE):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+        n = found.get(slug, 0)
+        found[slug] = n + 1
+        result.add(f"{slug}-{n}" if n else slug)
+    return result
+
+
+def cited(pattern: re.Pattern[str], path: Path) -> set[str]:
+    numbers = set()
+    for match in pattern.finditer(path.read_text(encoding="utf-8")):
+        numbers.update(re.findall(rf"{NUMBER}|\d+", match[1]))
+    return numbers
+
+
+def test_citation_pattern_reads_every_form():
+    text = "eq. 1.1 (eqs. 2.1,\n  2.3) Equations 4.1 and 4.2. (eq. 1.5, where) (eqs. 5.1, 5.2, and 5.4-5.6)"
+    found = [re.findall(NUMBER, match[1]) for match in CITATION.finditer(text)]
+    assert found == [["1.1"], ["2.1", "2.3"], ["4.1", "4.2"], ["1.5"], ["5.1", "5.2", "5.4", "5.6"]]
+
+
+def test_every_cited_equation_exists():
+    tags = set(re.findall(rf"\\tag\{{({NUMBER})\}}", THEORY.read_text(encoding="utf-8")))
+    missing = {
+        str(path.relative_to(ROOT)): sorted(numbers - tags)
+        for path in [*SOURCES, *(page for page in PAGES if page != THEORY)]
+        if (numbers := cited(CITATION, path)) - tags
+    }
+    assert not missing
+    assert any(cited(CITATION, path) for path in SOURCES)
+
+
+def test_every_cited_section_exists():
+    headings = set(re.findall(r"^## (\d+)\. ", THEORY.read_text(encoding="utf-8"), re.MULTILINE))
+    missing = {
+        str(path.relative_to(ROOT)): sorted(numbers - headings)
+        for path in SOURCES
+        if (numbers := cited(SECTION, path)) - headings
+    }
+    assert not missing
+
+
+def test_equation_numbers_are_unique_and_in_order():
+    tags = re.findall(rf"\\tag\{{({NUMBER})\}}", THEORY.read_text(encoding="utf-8"))
+    keys = [tuple(map(int, tag.split("."))) for tag in tags]
+    assert keys == sorted(set(keys))
+
+
+def test_theory_refers_to_its_own_numbers():
+    text = THEORY.read_text(encoding="utf-8")
+    tags = set(re.findall(rf"\\tag\{{({NUMBER})\}}", text))
+    assert set(re.findall(rf"\(({NUMBER})\)", text)) <= tags
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_blocks_run(page, tmp_path, monkeypatch):
+    blocks = python_blocks(page.read_text(encoding="utf-8"))
+    if not blocks:
+        return
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__docs__"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for line, code in blocks:
+            # Leading newlines make tracebacks show the line of the page.
+            exec(compile("\n" * (line - 1) + code, str(page), "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: page.name)
+def test_relative_links_resolve(page):
+    broken = []
+    for target in LINK.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z][a-z0-9+.-]*:", target):  # https:, mailto:
+            continue
+        name, _, anchor = target.partition("#")
+        path = (page.parent / name).resolve() if name else page
+        checked = anchor and path.suffix == ".md" and path.exists()
+        if not path.exists() or (checked and anchor not in anchors(path.read_text(encoding="utf-8"))):
+            broken.append(target)
+    assert not broken

@@ -1,0 +1,240 @@
+"""Learning the kernel: the objective, its gradient, and how learning ends (eqs. 3.6, 5.4-5.6)."""
+
+import math
+
+import pytest
+import torch
+
+from bayesvm import hyperparameters
+from bayesvm.core.kernels import RBF, resolve_kernel
+from bayesvm.core.likelihoods import BinaryHinge, MulticlassHinge
+from bayesvm.core.sites import dense_statistics
+from bayesvm.hyperparameters import LearningOptions, learn_kernel, start_sites
+from bayesvm.learning_sample import LearningSample
+from bayesvm.progress import silent
+from tests.problems import classification_rows, uniform
+from tests.reference import gaussian_from_sites, multiclass_hinge_on_fine_grid
+
+
+def _options(**changes):
+    defaults = {
+        "bound_weight": 1.0,
+        "loo_weight": 1.0,
+        "steps": 1,
+        "rate": 0.05,
+        "damping": 0.5,
+        "learn_inducing": False,
+        "prior_scale": math.inf,
+    }
+    return LearningOptions(**{**defaults, **changes})
+
+
+def _learn(rows, likelihood, options, progress=silent, scale=1.0):
+    sample = LearningSample(rows.X, rows.y, rows.weight, scale, rows.n_classes)
+    return learn_kernel(rows.kernel, rows.params, rows.Z, sample, likelihood, options, progress)
+
+
+def _objective(rows, params, Z, J, bound_weight, loo_weight, scale, T):
+    """Bound and leave-one-out log-likelihood at the starting sites, the slow way.
+
+    Each row stands for ``scale`` rows; one unit of it leaves with all it stands for.
+    """
+    y, weight, N = rows.y, scale * rows.weight, len(rows)
+    W, G = start_sites(y, J, rows.X)
+    K = rows.kernel.cross(params, Z, Z)
+    K = K + 1e-9 * K.diagonal().mean() * torch.eye(len(Z)).double()
+    A = torch.linalg.solve(torch.linalg.cholesky(K), rows.kernel.cross(params, Z, rows.X)).mT
+    residual = rows.kernel.diag(params, rows.X) - A.square().sum(1)
+    c = weight[:, None]
+    m, S = gaussian_from_sites(A, c * W, c * G)
+    F = A @ m.mT
+    V = torch.einsum("np,cpq,nq->nc", A, S, A)
+    s2 = V + residual[:, None]
+    kl = 0.5 * (S.diagonal(dim1=1, dim2=2).sum() + m.square().sum() - m.numel() - torch.logdet(S).sum())
+    if J == 1:
+        sign = (2 * y - 1).double()
+        b, s = 1 - sign * F[:, 0], s2[:, 0].sqrt()
+        phi = torch.exp(-0.5 * (b / s) ** 2) / math.sqrt(2 * math.pi)
+        value = -2 * (s * phi + b * torch.special.ndtr(b / s))
+    else:
+        value = multiclass_hinge_on_fine_grid(y, F, s2, 2001)
+    total = bound_weight * (weight @ value - kl)
+    for n in range(N if loo_weight else 0):
+        less = weight.clone()
+        less[n] = scale * max(0.0, float(rows.weight[n]) - 1.0)
+        m, S = gaussian_from_sites(A, less[:, None] * W, less[:, None] * G)
+        mean, var = m @ A[n], torch.einsum("p,cpq,q->c", A[n], S, A[n]) + residual[n]
+        if J == 1:
+            mean, var = torch.cat([-mean, mean]) / 2, torch.cat([var, var]) / 2
+        z = T * (mean[:, None] - mean) / torch.sqrt(1 + math.pi / 8 * T * T * (var[:, None] + var))
+        log_p = torch.log_softmax(-torch.logsumexp(-z, 1), 0)
+        total = total + loo_weight * weight[n] * log_p[y[n]]
+    return float(total)
+
+
+class _Recorder:
+    """Stands in for the optimiser: keeps objective and gradients, moves nothing."""
+
+    last = None
+
+    def __init__(self, params, betas=(0.9, 0.999)):
+        self.params = list(params)
+
+    def ascend(self, objective, rate):
+        grads = torch.autograd.grad(objective, self.params, allow_unused=True)
+        type(self).last = (float(objective.detach()), grads)
+
+
+@pytest.mark.parametrize(
+    ("bound_weight", "loo_weight", "scale"), [(1, 0, 1), (0, 1, 1), (1, 1, 1), (1, 1, 2.5)]
+)
+@pytest.mark.parametrize(("likelihood", "n_classes"), [(BinaryHinge(), 2), (MulticlassHinge(64), 3)])
+def test_objective_and_gradient_are_those_of_the_slow_objective(
+    likelihood, n_classes, bound_weight, loo_weight, scale, monkeypatch
+):
+    monkeypatch.setattr(hyperparameters, "Adam", _Recorder)
+    kernel = resolve_kernel("rbf+additive", True)
+    weight = uniform(14, seed=0, low=0.4, high=2.5)
+    rows = classification_rows(14, n_classes, 5, seed=1, kernel=kernel, weight=weight)
+    options = _options(bound_weight=bound_weight, loo_weight=loo_weight, learn_inducing=True)
+    _learn(rows, likelihood, options, scale=scale)
+    value, grads = _Recorder.last
+    J = likelihood.n_latents(n_classes)
+
+    def slow(params, Z, T=2.0):
+        return _objective(rows, params, Z, J, bound_weight, loo_weight, scale, T)
+
+    assert value == pytest.approx(slow(rows.params, rows.Z), abs=1e-4)
+    h = 1e-4
+    for name, gradient in zip(rows.params, grads, strict=False):
+        flat = gradient.reshape(-1)
+        for i in range(flat.numel()):
+            moved = []
+            for sign in (1.0, -1.0):
+                values = rows.params[name].clone()
+                values.view(-1)[i] += sign * h
+                moved.append(slow({**rows.params, name: values}, rows.Z))
+            difference = (moved[0] - moved[1]) / (2 * h)
+            assert float(flat[i]) == pytest.approx(difference, abs=2e-4, rel=2e-4), name
+    up, down = (slow(rows.params, rows.Z, 2.0 * math.exp(s * h)) for s in (1, -1))
+    by_T = grads[len(rows.params)]
+    by_T = 0.0 if by_T is None else float(by_T)
+    assert by_T == pytest.approx((up - down) / (2 * h), abs=1e-4)
+    for i, d in ((0, 0), (3, 1)):
+        moved = []
+        for sign in (1.0, -1.0):
+            Z = rows.Z.clone()
+            Z[i, d] += sign * h
+            moved.append(slow(rows.params, Z))
+        assert float(grads[-1][i, d]) == pytest.approx((moved[0] - moved[1]) / (2 * h), abs=2e-4, rel=2e-4)
+
+
+def test_start_is_a_ridge_regression_on_centred_targets():
+    y = torch.tensor([0, 2, 1, 2])
+    W, G = start_sites(y, 3, torch.zeros(1).double())
+    assert bool((W[0, 0] == W).all())
+    target = G / W
+    torch.testing.assert_close(target.sum(1), torch.zeros(4).double(), atol=1e-14, rtol=0)
+    assert torch.equal(target.argmax(1), y)
+    margins = target.gather(1, y[:, None]) - target.sort(1).values[:, :2]
+    torch.testing.assert_close(margins, torch.full((4, 2), 2.0).double())
+    W, G = start_sites(torch.tensor([0, 1]), 1, torch.zeros(1).double())
+    torch.testing.assert_close(G / W, torch.tensor([[-1.0], [1.0]]).double())
+
+
+def test_learning_raises_the_bound_and_moves_every_parameter():
+    rows = classification_rows(60, 3, 10, seed=2)
+    learned = _learn(rows, MulticlassHinge(), _options(steps=40, rate=0.1, loo_weight=0.0))
+    assert learned.curve[-1] > learned.curve[0] + 5.0
+    assert all(not torch.equal(v, rows.params[k]) for k, v in learned.params.items())
+    assert torch.equal(learned.Z, rows.Z)
+    assert not learned.interrupted
+
+
+def test_prior_keeps_parameters_near_their_start():
+    rows = classification_rows(60, 3, 10, seed=2)
+    free, tight = (
+        _learn(rows, MulticlassHinge(), _options(steps=60, rate=0.02, prior_scale=scale)).params
+        for scale in (math.inf, 0.01)
+    )
+    for name, start in rows.params.items():
+        assert float((tight[name] - start).abs().max()) < 0.02
+        assert float((free[name] - start).abs().max()) > 0.1
+
+
+def test_inducing_points_move_only_if_asked():
+    rows = classification_rows(40, 3, 6, seed=3)
+    moved = _learn(rows, MulticlassHinge(), _options(steps=5, learn_inducing=True))
+    assert not torch.equal(moved.Z, rows.Z)
+
+
+@pytest.mark.parametrize("step", [1, 6])
+def test_interruption_returns_the_last_parameters_that_worked(step):
+    rows = classification_rows(40, 3, 6, seed=4)
+    seen = []
+
+    def record(stage, k, total, bound, change):
+        seen.append(bound)
+        return False
+
+    def interrupt(stage, k, total, bound, change):
+        if k == step:
+            raise KeyboardInterrupt
+        return False
+
+    options = _options(steps=20)
+    whole = _learn(rows, MulticlassHinge(), options, record)
+    broken = _learn(rows, MulticlassHinge(), options, interrupt)
+    stopped = _learn(rows, MulticlassHinge(), options, lambda stage, k, *_: k == step)
+    assert broken.interrupted
+    assert not stopped.interrupted
+    assert broken.curve == whole.curve[:step] == seen[:step]
+    for name, value in broken.params.items():
+        assert bool(torch.isfinite(value).all())
+        assert torch.equal(value, stopped.params[name])
+    torch.testing.assert_close(broken.natural.linear, stopped.natural.linear)
+    if step == 1:  # no later parameters had been scored yet
+        assert all(torch.equal(broken.params[k], v) for k, v in rows.params.items())
+
+
+class _Breaks(RBF):
+    """A kernel that is no covariance once its variance has grown."""
+
+    def cross(self, params, X, Z):
+        K = super().cross(params, X, Z)
+        return K * float("nan") if float(params["log_variance"].detach()) > 0.9 else K
+
+
+def test_a_kernel_that_breaks_ends_the_learning_with_good_parameters():
+    rows = classification_rows(50, 3, 6, seed=5, kernel=_Breaks(variance=2.0))
+    learned = _learn(rows, MulticlassHinge(), _options(steps=60, rate=0.1, loo_weight=0.0))
+    assert 0 < len(learned.curve) < 60
+    assert float(learned.params["log_variance"]) <= 0.9
+    assert bool(torch.isfinite(learned.natural.precision).all())
+
+
+class _BreaksAtOnce(RBF):
+    """A kernel that is no covariance away from where it starts."""
+
+    def cross(self, params, X, Z):
+        K = super().cross(params, X, Z)
+        moved = abs(float(params["log_variance"].detach()) - math.log(self.variance))
+        return K * float("nan") if moved > 0.01 else K
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_parameters_broken_by_the_very_last_step_are_not_returned(steps):
+    rows = classification_rows(50, 3, 6, seed=5, kernel=_BreaksAtOnce(variance=2.0))
+    learned = _learn(rows, MulticlassHinge(), _options(steps=steps, rate=0.1, loo_weight=0.0))
+    assert len(learned.curve) == 1
+    assert float(learned.params["log_variance"]) == pytest.approx(math.log(2.0))
+
+
+def test_returned_natural_parameters_are_sites_under_the_returned_kernel():
+    rows = classification_rows(30, 3, 5, seed=6)
+    learned = _learn(rows, MulticlassHinge(), _options(steps=1, damping=0.0))
+    moved = type(rows)(rows.X, rows.y, rows.weight, rows.key, rows.kernel, learned.params, learned.Z, 3)
+    A, _ = moved.features(rows.X)
+    precision, linear = dense_statistics(A, *start_sites(rows.y, 3, rows.X))
+    torch.testing.assert_close(learned.natural.precision, precision + torch.eye(5).double())
+    torch.testing.assert_close(learned.natural.linear, linear)
