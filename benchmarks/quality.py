@@ -196,8 +196,6 @@ def run_tasks(tasks: list[tuple[Any, ...]], jobs: int) -> Iterable[Record]:
             yield future.result()
 
 
-# --- summary ------------------------------------------------------------------------------------
-
 _METRICS = {"accuracy": -1.0, "log_loss": 1.0, "ece": 1.0}  # sign that makes small good
 
 

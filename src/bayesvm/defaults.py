@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 __all__ = ["affordable_exact", "auto_inducing"]
@@ -9,12 +11,12 @@ __all__ = ["affordable_exact", "auto_inducing"]
 DEFAULT_KERNEL = "rbf+additive"
 
 # Learning the kernel.
-LEARNING_STEPS = 60
-LEARNING_RATE = 0.1
+LEARNING_STEPS = 40
+LEARNING_RATE = 0.15
 LEARNING_ROWS = 1000
 LEARNING_INDUCING = 128
 LEARNING_CLASSES = 32
-PRIOR_SCALE = 1e3
+PRIOR_SCALE = 1.0
 LEARNING_DTYPE = torch.float32
 SITE_DAMPING = 0.5
 BOUND_WEIGHT = {"blend": 1.0, "elbo": 1.0, "loo": 0.0}
@@ -26,6 +28,11 @@ PAPER_RATE = 5e-4
 PAPER_EPOCHS = 1000
 
 # Fitting q.
+MOST_INDUCING = 256
+LARGE_ROWS = 100_000
+LARGE_INDUCING = 128
+FEWEST_INDUCING = 32
+POSTERIOR_NUMBERS = 3e7
 SWEEPS = 60
 BATCH_SIZE = 1024
 TOLERANCE = 1e-2
@@ -33,8 +40,12 @@ EXACT_FLOPS = 4e9
 
 
 def auto_inducing(n_rows: int, n_classes: int) -> int:
-    """Number of inducing points for that many distinct rows and classes."""
-    return 256
+    """Number of inducing points for that many distinct rows and classes.
+
+    Fewer where a sweep over many rows, or C matrices of P × P, would dominate.
+    """
+    most = LARGE_INDUCING if n_rows > LARGE_ROWS else MOST_INDUCING
+    return max(FEWEST_INDUCING, min(most, int(math.sqrt(POSTERIOR_NUMBERS / n_classes))))
 
 
 def affordable_exact(n_rows: int, n_inducing: int, n_latents: int) -> bool:

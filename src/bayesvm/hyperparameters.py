@@ -150,8 +150,6 @@ def learn_kernel(
             change = abs(curve[-1] - curve[-2]) / max(1.0, abs(curve[-1])) if len(curve) > 1 else math.inf
             if progress("kernel", step + 1, options.steps, curve[-1], change):
                 break
-        else:
-            good = _snapshot(theta, points)
     except KeyboardInterrupt:
         interrupted = True
     except NotPositiveDefiniteError:

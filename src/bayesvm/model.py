@@ -42,7 +42,8 @@ class Model:
         Cholesky factor of K_ZZ.
     m, R : ndarray of shape (J, P) and (J, P, P)
         q(v_j): means and factors of the precisions; J is 1 for two classes.
-    temperature : float
+    temperature, spread : float
+        How latents become class probabilities (eq. 6.7).
     n_classes : int
     """
 
@@ -54,6 +55,7 @@ class Model:
     m: FloatArray
     R: FloatArray
     temperature: float
+    spread: float
     n_classes: int
 
     def on(self, device: str, dtype: torch.dtype) -> LoadedModel:

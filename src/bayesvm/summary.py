@@ -1,4 +1,4 @@
-"""Leave-one-out turned into what users look at: probabilities, scores, the temperature."""
+"""Leave-one-out turned into what users look at: probabilities, scores, the calibration."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from bayesvm.calibration import Calibration, fit_calibration
 from bayesvm.core.predictive import expected_softmax
-from bayesvm.temperature import loss_curve, pick_temperature
 from bayesvm.training import Trained, leave_one_out
 
 __all__ = ["LeaveOneOutSummary", "summarise"]
 
 FloatArray = npt.NDArray[np.floating]
-_TEMPERATURE_ROWS = 5000
+_CALIBRATION_ROWS = 3000
 _BLOCK_NUMBERS = 4_000_000
 _NODES = 128
 
@@ -31,7 +31,7 @@ class LeaveOneOutSummary:
         Largest probability, whether it is the label's, weight of the row.
     score, log_loss : float
         Weighted accuracy and log-loss.
-    temperature : float
+    calibration : Calibration
     """
 
     proba: FloatArray
@@ -40,20 +40,24 @@ class LeaveOneOutSummary:
     weight: FloatArray
     score: float
     log_loss: float
-    temperature: float
+    calibration: Calibration
 
 
 def summarise(trained: Trained) -> LeaveOneOutSummary:
-    """Fit the temperature to the leave-one-out latents and score the result."""
+    """Fit temperature and spread to the leave-one-out latents and score the result."""
     rows = trained.rows
     loo = leave_one_out(rows, trained.ascent)
-    n = min(len(rows), _TEMPERATURE_ROWS)
+    n = min(len(rows), _CALIBRATION_ROWS)
     with torch.no_grad():
-        curve = loss_curve(loo.F[:n], loo.s2[:n], rows.y[:n], rows.weight[:n])
-        T = pick_temperature(curve, float(rows.weight[:n].sum()))
+        calibration = fit_calibration(loo.F[:n], loo.s2[:n], rows.y[:n], rows.weight[:n])
         size = max(1, _BLOCK_NUMBERS // (_NODES * rows.n_classes))
         blocks = [
-            expected_softmax(loo.F[i : i + size], loo.s2[i : i + size], T, _NODES)
+            expected_softmax(
+                loo.F[i : i + size],
+                calibration.spread * loo.s2[i : i + size],
+                calibration.temperature,
+                _NODES,
+            )
             for i in range(0, len(rows), size)
         ]
         proba = torch.cat(blocks).to(torch.float64).cpu().numpy()
@@ -69,5 +73,5 @@ def summarise(trained: Trained) -> LeaveOneOutSummary:
         weight=weight,
         score=float(weight @ correct / total),
         log_loss=float(-(weight @ np.log(own)) / total),
-        temperature=T,
+        calibration=calibration,
     )

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from bayesvm import defaults
+from bayesvm.calibration import Calibration
 from bayesvm.core import gaussian
 from bayesvm.core.covariance import inducing_factor
 from bayesvm.core.gaussian import Gaussian
@@ -244,7 +245,7 @@ def leave_one_out(rows: TrainingRows, ascent: Ascent) -> LeaveOneOut:
     return LeaveOneOut(F, s2, remaining)
 
 
-def as_model(trained: Trained, scaler: Scaler, temperature: float) -> Model:
+def as_model(trained: Trained, scaler: Scaler, calibration: Calibration) -> Model:
     """The result as plain arrays."""
     rows, q = trained.rows, trained.ascent.q
     return Model(
@@ -255,6 +256,7 @@ def as_model(trained: Trained, scaler: Scaler, temperature: float) -> Model:
         Lz=to_numpy(rows.Lz),
         m=to_numpy(q.m),
         R=to_numpy(q.R),
-        temperature=temperature,
+        temperature=calibration.temperature,
+        spread=calibration.spread,
         n_classes=rows.n_classes,
     )

@@ -70,7 +70,7 @@ def test_binary_variation_ratio_in_closed_form():
 def test_log_variation_ratio_orders_the_tail(n_classes):
     # Weights make the posterior so sharp that the plain ratio vanishes.
     X, y = make_blobs(80, centers=n_classes, n_features=2, cluster_std=0.3, random_state=3)
-    model = BayesianSVC(kernel="linear", **FAST).fit(X, y, sample_weight=np.full(80, 100.0))
+    model = BayesianSVC(kernel="linear", tol=0.0, **FAST).fit(X, y, sample_weight=np.full(80, 100.0))
     ray = np.array([X.mean(0) + r * (X[0] - X.mean(0)) for r in np.linspace(1, 30, 30)])
     assert (model.variation_ratio(ray) == 0).all()
     log_ratio = model.log_variation_ratio(ray)

@@ -72,6 +72,13 @@ def test_library_s_ascent_reaches_the_fixed_point(likelihood, n_classes, J):
     assert result.curve[-1] == pytest.approx(float(best), abs=1e-4)
 
 
+@pytest.mark.parametrize("n_classes", [3, 4, 8])
+def test_tight_tolerances_are_reached_and_not_circled_around(n_classes):
+    rows = classification_rows(30 * n_classes, n_classes, 10, seed=n_classes)
+    result = _fit(rows, MulticlassHinge(), n_classes, max_iter=120, tol=1e-5)
+    assert result.converged
+
+
 @cases
 def test_library_s_ascent_never_lowers_the_bound(likelihood, n_classes, J):
     rows = classification_rows(60, n_classes, 10, seed=70 + n_classes)

@@ -109,7 +109,9 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         Class probabilities of each training row, from the model without it.
     loo_score_, loo_log_loss_ : float
         Accuracy and log-loss of ``loo_proba_``: estimates for new rows.
-    temperature_ : float
+    temperature_, spread_ : float
+        How latents become class probabilities: E[softmax(T f)] with the latent
+        variances multiplied by the spread, both fitted by leave-one-out.
     feature_relevance_ : ndarray of shape (n_features,)
     sites_ : SiteArrays
     n_iter_ : int
@@ -321,7 +323,7 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         """Set the fitted attributes and say what a user should know."""
         ascent = trained.ascent
         summary = summarise(trained)
-        model = as_model(trained, scaler, summary.temperature)
+        model = as_model(trained, scaler, summary.calibration)
         self.model_ = model
         self.memory_ = remember(trained, data, model, taught, learned_from)
         self.loo_confidence_ = summary.confidence

@@ -88,6 +88,9 @@ class LatentClassifier(ClassifierMixin, BaseEstimator):
         Their mean over draws tends to ``predict_proba``.
         """
         f = self.sample_latent(X, n_samples, random_state)
+        if self.model_.spread != 1.0:
+            mean = self.predict_latent(X)[0]
+            f = mean + np.sqrt(self.model_.spread) * (f - mean)
         f *= self.model_.temperature
         f -= f.max(2, keepdims=True)
         p = np.exp(f, out=f)
@@ -172,6 +175,11 @@ class LatentClassifier(ClassifierMixin, BaseEstimator):
     def temperature_(self) -> float:
         """Temperature T of the class probabilities, fitted by leave-one-out."""
         return self.model_.temperature
+
+    @property
+    def spread_(self) -> float:
+        """Factor on the latent variances in class probabilities, fitted by leave-one-out."""
+        return self.model_.spread
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")

@@ -98,12 +98,14 @@ def _all_rivals(
                     break
                 rho *= 0.5
                 continue
+            gained = new_bound > bound
             natural, q, now, bound = moved, new_q, after, new_bound
             curve.append(bound)
             converged = change < tol
             if converged or progress("posterior", sweep, max_iter, bound, change):
                 break
-            rho = min(1.0, _GROWTH * rho)
+            # A step that gained nothing circles around the optimum: shorten it.
+            rho = min(1.0, _GROWTH * rho) if gained else max(_SMALLEST_STEP, 0.5 * rho)
     except KeyboardInterrupt:
         interrupted = True
     return Ascent(q, natural, now.sites, curve, converged, interrupted)

@@ -1,0 +1,89 @@
+"""Temperature and spread of class probabilities (eq. 6.7)."""
+
+import numpy as np
+import pytest
+import torch
+
+from bayesvm import calibration
+from bayesvm.calibration import SPREADS, TEMPERATURES, fit_calibration, loss_curve
+from bayesvm.core.predictive import expected_softmax
+from tests.problems import moments, uniform
+
+
+def labels_drawn_from(p, seed):
+    """One label per row from the probabilities p, shape (N, C)."""
+    u = np.random.default_rng(seed).random(len(p))[:, None]
+    return torch.as_tensor((u > np.cumsum(p, 1)).sum(1).clip(max=p.shape[1] - 1))
+
+
+def test_candidates_span_the_documented_range_and_contain_two_and_one():
+    assert TEMPERATURES[0] == pytest.approx(0.25)
+    assert TEMPERATURES[-1] == pytest.approx(32.0)
+    assert np.abs(TEMPERATURES - 2.0).min() < 1e-12
+    assert (np.diff(TEMPERATURES) > 0).all()
+    assert SPREADS[0] == 1.0
+    assert (np.diff(SPREADS) < 0).all()
+
+
+def test_curve_is_the_weighted_log_loss():
+    _, F, s2 = moments(60, 4, seed=0)
+    y = (F + 0.5 * torch.roll(F, 1, 0)).argmax(1)  # labels that mostly agree with the latents
+    w = uniform(60, seed=1, low=0.5, high=2.0)
+    curve = loss_curve(F, s2, y, w, TEMPERATURES)
+    for i in (0, len(TEMPERATURES) // 3, len(TEMPERATURES) // 2):
+        T = float(TEMPERATURES[i])
+        for n_nodes, tolerance in ((64, 1e-10), (4096, 0.03)):
+            p = expected_softmax(F, s2, T, n_nodes).gather(1, y[:, None])[:, 0]
+            assert curve[i] == pytest.approx(float(-(w * p.log()).sum()), rel=tolerance)
+
+
+def test_separable_rows_do_not_ask_for_infinite_confidence():
+    y = torch.arange(40) % 3
+    F = 6.0 * torch.nn.functional.one_hot(y, 3).double()
+    s2 = torch.full_like(F, 0.01)
+    weight = torch.ones(40).double()
+    found = fit_calibration(F, s2, y, weight)
+    curve = loss_curve(F, s2, y, weight, TEMPERATURES)
+    assert found.temperature < 2.0
+    assert found.spread == 1.0
+    assert curve[TEMPERATURES == found.temperature][0] / 40.0 <= curve.min() / 40.0 + 1e-3
+
+
+def test_smallest_temperature_within_a_thousandth_of_a_nat_is_taken(monkeypatch):
+    curve = np.linspace(2.0, 1.0, len(TEMPERATURES))
+    curve[9:] = 0.5
+    curve[15] = 0.5 - 0.0009
+    monkeypatch.setattr(calibration, "loss_curve", lambda F, s2, y, w, T: 100.0 * curve[: len(T)])
+    anything = torch.zeros(100, 3).double()
+    ones = torch.ones(100).double()
+    assert fit_calibration(anything, anything, ones.long(), ones).temperature == TEMPERATURES[9]
+    curve[15] = 0.5 - 0.0011
+    assert fit_calibration(anything, anything, ones.long(), ones).temperature == TEMPERATURES[15]
+
+
+@pytest.mark.parametrize("truth", [0.7, 2.0, 6.0])
+def test_temperature_that_made_the_labels_is_found(truth):
+    F = torch.as_tensor(np.random.default_rng(0).normal(size=(4000, 3)))
+    s2 = torch.full_like(F, 1e-4)
+    y = labels_drawn_from(torch.softmax(truth * F, 1).numpy(), seed=1)
+    found = fit_calibration(F, s2, y, torch.ones(4000).double())
+    assert truth / 1.3 < found.temperature < truth * 1.3
+    assert found.spread == 1.0
+
+
+def test_overstated_variances_are_found_out_where_rows_suffice():
+    F = torch.as_tensor(np.random.default_rng(0).normal(size=(4000, 5)))
+    s2 = torch.full_like(F, 0.05)
+    y = labels_drawn_from(expected_softmax(F, s2, 4.0, 256).numpy(), seed=1)
+    ones = torch.ones(4000).double()
+    found = fit_calibration(F, 8.0 * s2, y, ones)  # eight times what they are
+    assert 0.05 <= found.spread <= 0.3
+    few = slice(0, 20)
+    assert fit_calibration(F[few], 8.0 * s2[few], y[few], ones[few]).spread == 1.0
+
+
+def test_weights_count_as_rows():
+    _, F, s2 = moments(300, 3, seed=2)
+    y = labels_drawn_from(torch.softmax(3.0 * F, 1).numpy(), seed=3)
+    twice = fit_calibration(F.repeat(2, 1), s2.repeat(2, 1), y.repeat(2), torch.ones(600).double())
+    assert fit_calibration(F, s2, y, torch.full((300,), 2.0).double()) == twice

@@ -1,0 +1,187 @@
+"""Saved models predict as before, and loading runs no code."""
+
+import io
+import os
+import pickle
+from dataclasses import dataclass
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import bayesvm
+from bayesvm import BayesianSVC
+from bayesvm.kernels import KERNEL_NAMES, RBF
+from bayesvm.persistence import TRUSTED_TYPES
+
+from .estimators.data import FAST, assert_sound, problem, three_blobs
+
+skops_io = pytest.importorskip("skops.io", reason="saving needs the extra 'io'")
+
+
+def pickled(model, path):
+    return pickle.loads(pickle.dumps(model))
+
+
+def dumped(model, path):
+    buffer = io.BytesIO()
+    joblib.dump(model, buffer)
+    buffer.seek(0)
+    return joblib.load(buffer)
+
+
+def saved(model, path):
+    assert bayesvm.save(model, path) == path
+    return bayesvm.load(path)
+
+
+WAYS = [pickled, dumped, saved]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"rivals": "sampled", "class_weight": {0: 2.0}},
+        {"inference": "natural", "batch_size": 20, "tol": 0.1, "random_state": np.random.RandomState(0)},
+        {"dtype": "float32", "class_weight": "balanced"},
+    ],
+    ids=str,
+)
+def test_round_trip(way, n_classes, settings, tmp_path):
+    X, y = problem(n_classes)
+    model = BayesianSVC(**{**FAST, **settings}).fit(X, y)
+    again = way(model, tmp_path / "model.skops")
+    assert_sound(again, X)
+    assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert_array_equal(again.sample_proba(X, 2, 0), model.sample_proba(X, 2, 0))
+    assert_array_equal(again.loo_proba_, model.loo_proba_)
+    assert_array_equal(again.feature_relevance_, model.feature_relevance_)
+    assert again.abstention_threshold(0.2) == model.abstention_threshold(0.2)
+    assert again.kernel == model.kernel
+    again.partial_fit(X, y)
+    assert_sound(again, X)
+
+
+@pytest.mark.parametrize("kernel", [*sorted(KERNEL_NAMES), "linear + rbf*constant", RBF(ard=False)], ids=str)
+def test_every_kernel_can_be_saved(kernel, tmp_path):
+    X, y = three_blobs(30)
+    model = BayesianSVC(kernel=kernel, **FAST).fit(X, y)
+    again = saved(model, tmp_path / "model.skops")
+    assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_pipeline_of_frames_with_string_labels(way, tmp_path):
+    X, y = three_blobs()
+    table = pd.DataFrame(X, columns=["length", "width", "height"])
+    names = np.array(["ant", "bee", "cow"])[y]
+    pipe = make_pipeline(StandardScaler(), BayesianSVC(**FAST)).set_output(transform="pandas")
+    pipe.fit(table, names)
+    again = way(pipe, tmp_path / "pipe.skops")
+    assert_array_equal(again.predict(table), pipe.predict(table))
+    assert again[-1].feature_names_in_.tolist() == ["length", "width", "height"]
+
+
+def test_unfitted_models_and_streams_can_be_saved(tmp_path, monkeypatch):
+    fresh = saved(BayesianSVC(n_inducing=5), tmp_path / "fresh.skops")
+    assert fresh.get_params() == BayesianSVC(n_inducing=5).get_params()
+    monkeypatch.setattr("bayesvm.online._MEMORY_ROWS", 30)
+    X, y = three_blobs()
+    model = BayesianSVC(**FAST).partial_fit(X, y, classes=[0, 1, 2])
+    again = saved(model, tmp_path / "stream.skops")
+    assert_array_equal(again.partial_fit(X, y).predict_proba(X), model.partial_fit(X, y).predict_proba(X))
+
+
+def test_models_hold_no_tensors():
+    X, y = three_blobs(30)
+    model = BayesianSVC(**FAST).fit(X, y)
+
+    def walk(thing):
+        assert not isinstance(thing, torch.Tensor)
+        for value in thing.values() if isinstance(thing, dict) else getattr(thing, "__dict__", {}).values():
+            walk(value)
+
+    walk(vars(model))
+
+
+@dataclass(frozen=True)
+class Foreign(RBF):
+    """A kernel that bayesvm has not reviewed."""
+
+
+def test_foreign_types_are_refused(tmp_path):
+    X, y = three_blobs(30)
+    path = bayesvm.save(BayesianSVC(kernel=Foreign(), **FAST).fit(X, y), tmp_path / "foreign.skops")
+    with pytest.raises(ValueError, match="does not trust.*Foreign"):
+        bayesvm.load(path)
+
+
+class Payload:
+    """What an attacker would put into a file."""
+
+    def __reduce__(self):
+        return os.system, ("false",)
+
+
+def test_code_in_a_file_is_refused(tmp_path):
+    path = tmp_path / "bad.skops"
+    skops_io.dump({"model": BayesianSVC(), "run": os.system}, path)
+    with pytest.raises(ValueError, match="does not trust.*system"):
+        bayesvm.load(path)
+    path.write_bytes(pickle.dumps(Payload()))
+    with pytest.raises(Exception, match="zip"):
+        bayesvm.load(path)
+
+
+def test_trusted_types_exist_and_are_ours():
+    import importlib
+
+    for name in TRUSTED_TYPES:
+        module, _, attribute = name.rpartition(".")
+        assert module.startswith("bayesvm.")
+        assert isinstance(getattr(importlib.import_module(module), attribute), type)
+
+
+def test_failed_saves_leave_nothing_behind(tmp_path, monkeypatch):
+    X, y = three_blobs(30)
+    model = BayesianSVC(**FAST).fit(X, y)
+    path = bayesvm.save(model, tmp_path / "model.skops")
+    content = path.read_bytes()
+
+    def half(estimator, file):
+        with open(file, "wb") as stream:
+            stream.write(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(skops_io, "dump", half)
+    with pytest.raises(KeyboardInterrupt):
+        bayesvm.save(model, path)
+    assert path.read_bytes() == content
+    assert [p.name for p in tmp_path.iterdir()] == ["model.skops"]
+
+
+def test_saved_files_have_ordinary_permissions(tmp_path):
+    plain = tmp_path / "plain"
+    plain.touch()
+    path = bayesvm.save(BayesianSVC(), str(tmp_path / "model.skops"))
+    assert path.stat().st_mode == plain.stat().st_mode
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+@pytest.mark.parametrize("way", WAYS)
+def test_model_of_a_gpu_predicts_without_one(way, tmp_path):
+    X, y = three_blobs()
+    model = BayesianSVC(**FAST).fit(X, y)
+    expected = model.predict_proba(X)
+    model.device = "cuda:1"
+    again = way(model, tmp_path / "gpu.skops")
+    assert_array_equal(again.predict_proba(X), expected)
+    assert_sound(again, X)
