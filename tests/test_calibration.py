@@ -46,7 +46,7 @@ def test_separable_rows_do_not_ask_for_infinite_confidence():
     curve = loss_curve(F, s2, y, weight, TEMPERATURES)
     assert found.temperature < 2.0
     assert found.spread == 1.0
-    assert curve[TEMPERATURES == found.temperature][0] / 40.0 <= curve.min() / 40.0 + 1e-3
+    assert curve[found.temperature == TEMPERATURES][0] / 40.0 <= curve.min() / 40.0 + 1e-3
 
 
 def test_smallest_temperature_within_a_thousandth_of_a_nat_is_taken(monkeypatch):

@@ -138,7 +138,7 @@ def test_leave_one_out_of_a_fit_is_a_refit_without_the_row_at_fixed_sites(likeli
     c = weight[:, None]
     natural = base.plus(*dense_statistics(A, c * sites.W, c * sites.G))
     q = gaussian.from_natural(*natural)
-    loo = leave_one_out(rows, Ascent(q, natural, sites, [0.0], True, False))
+    loo = leave_one_out(rows, Ascent(q, natural, sites, [0.0], 1, True, False))
     for n in range(N):
         less = weight.clone()
         less[n] = max(0.0, float(weight[n]) - 1.0)

@@ -70,7 +70,7 @@ def fit_calibration(F: Tensor, s2: Tensor, y: Tensor, weight: Tensor) -> Calibra
             break
         T = candidates[np.flatnonzero(curve <= curve.min() + _INDIFFERENCE * total)[0]]
         best = (cost, Calibration(float(T), float(spread)))
-        middle = int(np.flatnonzero(TEMPERATURES == candidates[int(curve.argmin())])[0])
+        middle = int(np.flatnonzero(candidates[int(curve.argmin())] == TEMPERATURES)[0])
         window = slice(max(0, middle - 3), middle + 2)
     assert best is not None
     return best[1]

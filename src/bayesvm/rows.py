@@ -56,8 +56,9 @@ def _hash_rows(X: FloatArray, y: IntArray, seed: int) -> _Hash:
     with np.errstate(over="ignore"):
         code = mix(y.astype(np.uint64) + mix(np.array([seed], dtype=np.uint64)))
         for d in range(X.shape[1]):
-            rank = np.unique(X[:, d], return_inverse=True)[1].astype(np.uint64)
-            code = mix(code * np.uint64(0x9E3779B97F4A7C15) + rank)
+            values, rank = np.unique(X[:, d], return_inverse=True)
+            if values.size > 1:  # constant columns change nothing, not even the order
+                code = mix(code * np.uint64(0x9E3779B97F4A7C15) + rank.astype(np.uint64))
     return code
 
 

@@ -16,6 +16,7 @@ __all__ = ["LeaveOneOutSummary", "summarise"]
 
 FloatArray = npt.NDArray[np.floating]
 _CALIBRATION_ROWS = 3000
+_CALIBRATION_NUMBERS = 600_000
 _BLOCK_NUMBERS = 4_000_000
 _NODES = 128
 
@@ -47,7 +48,7 @@ def summarise(trained: Trained) -> LeaveOneOutSummary:
     """Fit temperature and spread to the leave-one-out latents and score the result."""
     rows = trained.rows
     loo = leave_one_out(rows, trained.ascent)
-    n = min(len(rows), _CALIBRATION_ROWS)
+    n = min(len(rows), _CALIBRATION_ROWS, _CALIBRATION_NUMBERS // rows.n_classes + 1)
     with torch.no_grad():
         calibration = fit_calibration(loo.F[:n], loo.s2[:n], rows.y[:n], rows.weight[:n])
         size = max(1, _BLOCK_NUMBERS // (_NODES * rows.n_classes))

@@ -35,7 +35,8 @@ def _log_phi_terms(f: Tensor, F: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Ten
     """Log Phi(z), its derivative and second derivative with respect to f."""
     z = (f - F) / s
     log_Phi = torch.special.log_ndtr(z)
-    ratio = torch.exp(-0.5 * z * z - _LOG_SQRT_2PI - log_Phi)
+    # Far below, phi/Phi tends to -z and its logarithm would cancel.
+    ratio = torch.where(z < -1e4, -z, torch.exp(-0.5 * z * z - _LOG_SQRT_2PI - log_Phi))
     return log_Phi, ratio / s, -ratio * (z + ratio) / (s * s)
 
 

@@ -47,9 +47,15 @@ def cholesky(K: Tensor) -> Tensor:
 def cholesky_precision(precision: Tensor) -> Tensor:
     """Lower factor of I + (positive semi-definite): needs no jitter (eq. 3.1)."""
     R, info = torch.linalg.cholesky_ex(precision)
-    if bool(info.any()) or not bool(torch.isfinite(R[..., -1, -1]).all()):
+    if not bool(info.any()) and bool(torch.isfinite(R[..., -1, -1]).all()):
+        return R
+    try:
         return cholesky(precision)
-    return R
+    except NotPositiveDefiniteError as error:
+        raise NotPositiveDefiniteError(
+            "a posterior precision overflowed or lost its last digit; are the sample weights or the "
+            "kernel variance extremely large?"
+        ) from error
 
 
 def solve_lower(L: Tensor, B: Tensor) -> Tensor:

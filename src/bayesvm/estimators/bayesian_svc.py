@@ -348,7 +348,7 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         )
         self.elbo_curve_ = np.asarray(ascent.curve)
         self.kernel_curve_ = np.asarray(trained.kernel_curve)
-        self.n_iter_ = max(1, len(ascent.curve) - 1)
+        self.n_iter_ = max(1, ascent.n_iter)
         self.converged_ = ascent.converged
         if trained.interrupted:
             warnings.warn(

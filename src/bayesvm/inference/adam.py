@@ -25,6 +25,8 @@ from bayesvm.progress import Progress
 __all__ = ["AdamOptions", "AdamResult", "ascend"]
 
 _RECENT_EPOCHS = 10
+# Standard deviations beyond exp(this) either way are a divergence, not a fit.
+_LARGEST_PARAMETER = 50.0
 
 
 @dataclass(frozen=True)
@@ -68,11 +70,13 @@ def ascend(
     curve: list[float] = []
     converged = interrupted = False
     step = 0
+    last: list[Tensor] = []
     try:
         for epoch in range(1, options.max_iter + 1):
             generator = torch.Generator().manual_seed((options.seed * 1_000_003 + epoch) % 2**63)
             order = torch.randperm(len(rows), generator=generator).to(rows.X.device)
             epoch_bound = 0.0
+            last = [p.detach().clone() for p in free]
             for index in order.split(options.batch_size):
                 weight = rows.weight[index]
                 bound = _minibatch_bound(
@@ -81,20 +85,26 @@ def ascend(
                 adam.ascend(bound, options.rate)
                 epoch_bound += float(bound.detach()) * float(weight.sum() / total)
                 step += 1
+            if not math.isfinite(epoch_bound) or float(raw.detach().abs().max()) > _LARGEST_PARAMETER:
+                raise ArithmeticError("q left the range of numbers")
             curve.append(epoch_bound)
             gain = _recent_gain(curve)
             converged = options.tol > 0 and gain < options.tol * float(total)
-            if converged or progress("adam", epoch, options.max_iter, epoch_bound, gain):
+            if progress("adam", epoch, options.max_iter, epoch_bound, gain) or converged:
                 break
     except KeyboardInterrupt:
         interrupted = True
+    except ArithmeticError:  # a rate that is too large: back to where the epoch began
+        with torch.no_grad():
+            for parameter, value in zip(free, last, strict=True):
+                parameter.copy_(value)
     with torch.no_grad():
         q = _gaussian(m, raw)
         params: Params = {k: v.detach().clone() for k, v in theta.items()}
         final = replace(rows, params=params, Z=Z.detach().clone())
         base = Natural.prior(q.m.shape[0], q.R)
         sites = evaluate(final, rule, q, base, step).sites
-    return AdamResult(final, Ascent(q, Natural.of(q), sites, curve, converged, interrupted))
+    return AdamResult(final, Ascent(q, Natural.of(q), sites, curve, len(curve), converged, interrupted))
 
 
 def _recent_gain(curve: list[float]) -> float:

@@ -13,7 +13,7 @@ from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import OneRival, RivalRule
 from bayesvm.progress import Progress
 
-__all__ = ["ascend", "base_gaussian", "change_of_means", "probe_features"]
+__all__ = ["ascend", "base_gaussian", "change_of_means", "probe_features", "size_of_means"]
 
 # Rows on which the change of the latent means is measured: canonical rows
 # come in random order, so the first ones are a fair sample.
@@ -23,9 +23,16 @@ _SMALLEST_STEP = 1.0 / 64.0
 _GROWTH = 1.4
 # A bound that falls by less than this share is rounding and quadrature error.
 _BOUND_SLACK = 1e-7
+# The bound has settled when a full step gains less than this many nats a
+# row, for a tolerance of one. Rows far beyond their margin leave the means
+# free to drift long after that.
+_BOUND_SHARE = 1e-3
 _BURN_IN = 10
 _MIN_AVERAGED = 8
-_MAX_AVERAGED = 16
+# Averaged sweeps; the sites of each are kept, so fewer where rows are many.
+_MAX_AVERAGED = 40
+_MAX_AVERAGED_LARGE = 16
+_LARGE_ROWS = 100_000
 
 
 def ascend(
@@ -50,7 +57,7 @@ def ascend(
         Most sweeps.
     tol : float
         Converged when the RMS change of the means, for a full step, is below
-        this. Margins are of order one.
+        this share of their size, or the bound has settled.
     progress : Progress
     """
     run = _one_rival if isinstance(rule, OneRival) else _all_rivals
@@ -70,6 +77,11 @@ def change_of_means(probe: Tensor, before: Gaussian, after: Gaussian) -> float:
     return float(delta.square().mean().sqrt())
 
 
+def size_of_means(probe: Tensor, q: Gaussian) -> float:
+    """RMS of the latent means on the probe rows, at least the margin, which is one."""
+    return max(1.0, float((q.m @ probe.mT).square().mean().sqrt()))
+
+
 def _all_rivals(
     rows: TrainingRows,
     rule: RivalRule,
@@ -85,7 +97,9 @@ def _all_rivals(
     now = evaluate(rows, rule, q, base, 0)
     bound = now.value - float(gaussian.kl_divergence(q, prior).sum())
     curve, probe, rho = [bound], probe_features(rows), _FIRST_STEP
+    enough = tol * _BOUND_SHARE * float(rows.weight.sum())
     converged = interrupted = False
+    sweep = 0
     try:
         for sweep in range(1, max_iter + 1):
             moved, new_q = natural.towards(now.target, rho).posterior(centre)
@@ -98,17 +112,17 @@ def _all_rivals(
                     break
                 rho *= 0.5
                 continue
-            gained = new_bound > bound
+            gain = new_bound - bound
             natural, q, now, bound = moved, new_q, after, new_bound
             curve.append(bound)
-            converged = change < tol
-            if converged or progress("posterior", sweep, max_iter, bound, change):
+            converged = change < tol * size_of_means(probe, q) or 0.0 <= gain < enough * rho
+            if progress("posterior", sweep, max_iter, bound, change) or converged:
                 break
             # A step that gained nothing circles around the optimum: shorten it.
-            rho = min(1.0, _GROWTH * rho) if gained else max(_SMALLEST_STEP, 0.5 * rho)
+            rho = min(1.0, _GROWTH * rho) if gain > 0.0 else max(_SMALLEST_STEP, 0.5 * rho)
     except KeyboardInterrupt:
         interrupted = True
-    return Ascent(q, natural, now.sites, curve, converged, interrupted)
+    return Ascent(q, natural, now.sites, curve, sweep, converged, interrupted)
 
 
 def base_gaussian(base: Natural) -> tuple[Gaussian, bool]:
@@ -139,6 +153,7 @@ def _one_rival(
     kept: list[Sites] = []
     probe = probe_features(rows)
     converged = interrupted = False
+    most = _MAX_AVERAGED if len(rows) <= _LARGE_ROWS else _MAX_AVERAGED_LARGE
     burn_in = min(_BURN_IN, max(0, max_iter - _MIN_AVERAGED))
     try:
         for sweep in range(1, max_iter + 1):
@@ -153,16 +168,16 @@ def _one_rival(
             q = new_q
             if averaged > 0:
                 kept.append(now.sites)
-                converged = averaged >= _MIN_AVERAGED and change < tol
+                converged = averaged >= _MIN_AVERAGED and change < tol * size_of_means(probe, q)
             stop = progress("posterior", sweep, max_iter, curve[-1], change)
-            if stop or converged or len(kept) == _MAX_AVERAGED:
+            if stop or converged or len(kept) == most:
                 break
     except KeyboardInterrupt:
         interrupted = True
     if not kept:
         kept.append(evaluate(rows, rule, q, base, max_iter).sites)
     _, q = natural.posterior(centre=False)
-    return Ascent(q, natural, _average(kept), curve, converged, interrupted)
+    return Ascent(q, natural, _average(kept), curve, len(curve), converged, interrupted)
 
 
 def _average(kept: list[Sites]) -> Sites:

@@ -58,6 +58,8 @@ class Ascent(NamedTuple):
         The sites that made q.
     curve : list of float
         The bound after every sweep (its approximation with one rival).
+    n_iter : int
+        Sweeps, or epochs with minibatches; refused steps count.
     converged, interrupted : bool
     """
 
@@ -65,6 +67,7 @@ class Ascent(NamedTuple):
     natural: Natural
     sites: Sites
     curve: list[float]
+    n_iter: int
     converged: bool
     interrupted: bool
 

@@ -6,7 +6,7 @@ import torch
 
 from bayesvm.core import gaussian
 from bayesvm.inference.blocks import TrainingRows
-from bayesvm.inference.coordinate import base_gaussian, change_of_means, probe_features
+from bayesvm.inference.coordinate import base_gaussian, change_of_means, probe_features, size_of_means
 from bayesvm.inference.evaluate import Ascent, evaluate
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import RivalRule
@@ -56,10 +56,10 @@ def ascend(
                 step += 1
             change = change_of_means(probe, before, q)
             curve.append(value - float(gaussian.kl_divergence(q, prior).sum()))
-            converged = change < tol
-            if converged or progress("posterior", epoch, max_iter, curve[-1], change):
+            converged = change < tol * size_of_means(probe, q)
+            if progress("posterior", epoch, max_iter, curve[-1], change) or converged:
                 break
     except KeyboardInterrupt:
         interrupted = True
     final = evaluate(rows, rule, q, base, step)
-    return Ascent(q, natural, final.sites, curve, converged, interrupted)
+    return Ascent(q, natural, final.sites, curve, len(curve), converged, interrupted)
