@@ -17,8 +17,9 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 THREADS = 2
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -102,51 +103,44 @@ class Problem:
         return bound, self.natural.towards(now.target, _STEP).posterior(True)[1]
 
 
-class Product(NamedTuple):
-    """A matrix product or triangular solve of a sweep, with all its repetitions."""
-
-    what: str
-    run: Callable[[], object]
+Products = list[tuple[str, Callable[[], object]]]
 
 
-def unavoidable(problem: Problem) -> list[Product]:
-    """The products and triangular solves of one sweep, in the shapes they occur.
+def unavoidable(problem: Problem) -> Products:
+    """The products and triangular solves of one sweep, in the shapes and the order they occur.
 
     Rows come in the library's blocks and groups: every row in one of the draws,
     every pair (row, class) in the class it touches. Factorisations, kernel
     functions, sorting, gathering and site formulas are left out: they are
-    what the sweep may add.
+    what the sweep may add. Results are dropped at once, as a sweep can do.
     """
-    rows, q = problem.rows, problem.q
-    (C, P), X, Z, Lz = q.m.shape, rows.X, rows.Z, rows.Lz
-    blocks = list(rows.blocks(_RULE.numbers_per_row(C, P)))
-    features = [b.features.A for b in blocks]
+    rows, q, Lz = problem.rows, problem.q, problem.rows.Lz
+    C, P = q.m.shape
+    noise = torch.randn(C, P, N_DRAWS, dtype=q.m.dtype)
+    linear = q.m.unsqueeze(-1)
     pairs = evaluate(rows, _RULE, q, problem.base, 4).sites.classes
     assert pairs is not None
-    counts = [torch.bincount(pairs[b.rows].reshape(-1), minlength=C).tolist() for b in blocks]
-    doubled = [torch.cat([A, A]) for A in features]
-    groups = [
-        (j, A_j)
-        for n, A in zip(counts, doubled, strict=True)
-        for j, A_j in enumerate(A.split(n))
-        if A_j.shape[0]
-    ]
-    dealt = [part for A in features for part in A.chunk(N_DRAWS)]
-    Kzx = [Lz @ A.mT for A in features]
-    noise = torch.randn(C, P, N_DRAWS, dtype=X.dtype)
-    ones = X.new_ones(max(A.shape[0] for _, A in groups))
-    linear = q.m.unsqueeze(-1)
-    return [
-        Product("Z X^T", lambda: [Z @ X[b.rows].mT for b in blocks]),
-        Product("L^-1 K_ZX", lambda: [linalg.solve_lower(Lz, K) for K in Kzx]),
-        Product("R_j^-T eps", lambda: linalg.solve_lower_transposed(q.R, noise)),
-        Product("A v_d^T", lambda: [A @ q.m.mT for A in dealt]),
-        Product("A_j m_j", lambda: [A @ q.m[j] for j, A in groups]),
-        Product("R_j^-1 A_j^T", lambda: [linalg.solve_lower(q.R[j], A.mT) for j, A in groups]),
-        Product("A_j^T W_j A_j", lambda: [A.mT @ A for _, A in groups]),
-        Product("A_j^T G_j", lambda: [A.mT @ ones[: A.shape[0]] for _, A in groups]),
-        Product("R_j^-T R_j^-1 h_j", lambda: torch.cholesky_solve(linear, q.R)),
-    ]
+    products: Products = [("R_j^-T eps", partial(linalg.solve_lower_transposed, q.R, noise))]
+    for block in rows.blocks(_RULE.numbers_per_row(C, P)):
+        A = block.features.A
+        products += [
+            ("Z X^T", partial(torch.mm, rows.Z, rows.X[block.rows].mT)),
+            ("L^-1 K_ZX", partial(linalg.solve_lower, Lz, Lz @ A.mT)),
+        ]
+        products += [("A v_d^T", partial(torch.mm, part, q.m.mT)) for part in A.chunk(N_DRAWS)]
+        counts = torch.bincount(pairs[block.rows].reshape(-1), minlength=C).tolist()
+        groups = [(j, part) for j, part in enumerate(torch.cat([A, A]).split(counts)) if len(part)]
+        for j, A_j in groups:
+            products += [
+                ("A_j m_j", partial(torch.mv, A_j, q.m[j])),
+                ("R_j^-1 A_j^T", partial(linalg.solve_lower, q.R[j], A_j.mT)),
+            ]
+        for _, A_j in groups:
+            products += [
+                ("A_j^T W_j A_j", partial(torch.mm, A_j.mT, A_j)),
+                ("A_j^T G_j", partial(torch.mv, A_j.mT, A_j.new_ones(len(A_j)))),
+            ]
+    return [*products, ("R_j^-T R_j^-1 h_j", partial(torch.cholesky_solve, linear, q.R))]
 
 
 # --- measuring ----------------------------------------------------------------------------------
@@ -176,10 +170,18 @@ def ratio(name: str, numerator: list[float], denominator: list[float]) -> float:
 def sweep_over_products(repeats: int) -> float:
     problem = Problem.of(20_000, P=256, C=10)
     products = unavoidable(problem)
-    sweep, *parts = alternate([problem.sweep, *(p.run for p in products)], repeats)
-    for product, times in zip(products, parts, strict=True):
-        print(f"  {product.what:<20}{1e3 * statistics.median(times):8.2f} ms", file=sys.stderr)
-    return ratio("sweep_over_products", sweep, [sum(t) for t in zip(*parts, strict=True)])
+    total: dict[str, float] = dict.fromkeys((what for what, _ in products), 0.0)
+
+    def run_products() -> None:
+        for what, product in products:
+            start = time.perf_counter()
+            product()
+            total[what] += time.perf_counter() - start
+
+    sweep, bare = alternate([problem.sweep, run_products], repeats)
+    for what, seconds in total.items():
+        print(f"  {what:<20}{1e3 * seconds / (repeats + 1):8.2f} ms (mean)", file=sys.stderr)
+    return ratio("sweep_over_products", sweep, bare)
 
 
 def growth(name: str, small: Problem, large: Problem, repeats: int) -> float:
