@@ -121,7 +121,7 @@ def unavoidable(problem: Problem) -> Products:
     pairs = evaluate(rows, _RULE, q, problem.base, 4).sites.classes
     assert pairs is not None
     products: Products = [("R_j^-T eps", partial(linalg.solve_lower_transposed, q.R, noise))]
-    for block in rows.blocks(_RULE.numbers_per_row(C, P)):
+    for block in rows.blocks(_RULE.block_rows(C, P)):
         A = block.features.A
         products += [
             ("Z X^T", partial(torch.mm, rows.Z, rows.X[block.rows].mT)),

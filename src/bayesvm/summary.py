@@ -17,7 +17,7 @@ __all__ = ["LeaveOneOutSummary", "summarise"]
 FloatArray = npt.NDArray[np.floating]
 _CALIBRATION_ROWS = 3000
 _CALIBRATION_NUMBERS = 600_000
-_BLOCK_NUMBERS = 4_000_000
+_BLOCK_NUMBERS = 1_000_000
 _NODES = 128
 
 
@@ -52,16 +52,13 @@ def summarise(trained: Trained) -> LeaveOneOutSummary:
     with torch.no_grad():
         calibration = fit_calibration(loo.F[:n], loo.s2[:n], rows.y[:n], rows.weight[:n])
         size = max(1, _BLOCK_NUMBERS // (_NODES * rows.n_classes))
-        blocks = [
-            expected_softmax(
-                loo.F[i : i + size],
-                calibration.spread * loo.s2[i : i + size],
-                calibration.temperature,
-                _NODES,
+        proba = np.empty((len(rows), rows.n_classes))
+        for i in range(0, len(rows), size):
+            part = slice(i, i + size)
+            p = expected_softmax(
+                loo.F[part], calibration.spread * loo.s2[part], calibration.temperature, _NODES
             )
-            for i in range(0, len(rows), size)
-        ]
-        proba = torch.cat(blocks).to(torch.float64).cpu().numpy()
+            proba[part] = p.cpu().numpy()
     y = rows.y.cpu().numpy()
     weight = rows.weight.to(torch.float64).cpu().numpy()
     total = weight.sum()

@@ -35,6 +35,7 @@ from bayesvm.scaling import Scaler
 __all__ = ["LeaveOneOut", "Options", "Trained", "train"]
 
 FloatArray = npt.NDArray[np.floating]
+_BLOCK_NUMBERS = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,7 @@ def _ridge_start(rows: TrainingRows, n_latents: int) -> Natural:
     P = rows.n_inducing
     precision = rows.X.new_zeros(P, P)
     linear = rows.X.new_zeros(n_latents, P)
-    for block in rows.blocks(n_latents + P):
+    for block in rows.blocks(_BLOCK_NUMBERS // (n_latents + P)):
         A, _ = block.features
         W, G = start_sites(block.y, n_latents, A)
         precision += (A * (block.weight * W[:, 0])[:, None]).mT @ A
@@ -232,16 +233,16 @@ def leave_one_out(rows: TrainingRows, ascent: Ascent) -> LeaveOneOut:
     """Closed-form leave-one-out moments of all rows, block by block (eqs. 5.1, 5.2)."""
     q: Gaussian = ascent.q
     J, P = q.m.shape
-    parts = []
+    F, s2 = (rows.X.new_empty(len(rows), rows.n_classes) for _ in range(2))
+    remaining = rows.X.new_empty(len(rows))
     with torch.no_grad():
-        for block in rows.blocks(J * max(P, 48)):
+        for block in rows.blocks(_BLOCK_NUMBERS // (J * max(P, 48))):
             A, residual = block.features
             unit = block.weight.clamp_max(1.0)[:, None]
             W, G = ascent.sites.dense(block.rows, J)
             left = cavity(gaussian.mean(q, A), gaussian.variance(q, A), unit * W, unit * G)
-            F, s2 = latents_of_classes(left.F, left.V + residual[:, None])
-            parts.append((F, s2, left.remaining.amin(1)))
-    F, s2, remaining = (torch.cat(column) for column in zip(*parts, strict=True))
+            F[block.rows], s2[block.rows] = latents_of_classes(left.F, left.V + residual[:, None])
+            remaining[block.rows] = left.remaining.amin(1)
     return LeaveOneOut(F, s2, remaining)
 
 

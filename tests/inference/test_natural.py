@@ -6,6 +6,7 @@ import torch
 from bayesvm.core import gaussian
 from bayesvm.core.covariance import inducing_factor, whitened_features
 from bayesvm.core.likelihoods import BinaryHinge, MulticlassHinge, expected
+from bayesvm.core.sites import Statistics
 from bayesvm.inference import coordinate, natural
 from bayesvm.inference.evaluate import evaluate
 from bayesvm.inference.natural_parameters import Natural
@@ -60,9 +61,10 @@ def test_minibatches_average_to_the_full_value_and_statistics(rule):
     for index in order.split(17):
         share = float(weight[index].sum() / total)  # chance-weighted average of unbiased estimates
         block = rows.batch(index, 1.0 / share)
-        sites = rule.under(q, 5)(block)
+        sums = Statistics.zeros(*q.m.shape, q.m)
+        sites = rule.under(q, 5)(block, sums)
         value += share * float(torch.dot(block.weight, sites.value))
-        precision, linear = precision + share * sites.precision, linear + share * sites.linear
+        precision, linear = precision + share * sums.precision, linear + share * sums.linear
     assert value == pytest.approx(full.value, abs=1e-9)
     torch.testing.assert_close(base.precision + precision, full.target.precision)
     torch.testing.assert_close(base.linear + linear, full.target.linear)

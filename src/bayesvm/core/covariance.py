@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from bayesvm.core import linalg
@@ -34,7 +35,7 @@ def inducing_factor(kernel: Kernel, params: Params, Z: Tensor) -> Tensor:
 
 def whitened_features(kernel: Kernel, params: Params, Z: Tensor, Lz: Tensor, X: Tensor) -> Features:
     """Whitened features of the rows of X, given L with L L^T = K_ZZ (eq. 1.3)."""
-    Kzx = kernel.cross(params, Z, X)
-    A = linalg.solve_lower(Lz, Kzx).mT
-    residual = (kernel.diag(params, X) - A.square().sum(-1)).clamp_min(0.0)
+    # Solving for the transpose of a row-major matrix gives row-major features.
+    A = linalg.solve_lower(Lz, kernel.cross(params, X, Z).mT).mT
+    residual = (kernel.diag(params, X) - torch.linalg.vecdot(A, A)).clamp_min(0.0)
     return Features(A, residual)

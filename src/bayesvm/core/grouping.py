@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -10,25 +9,34 @@ from torch import Tensor
 
 from bayesvm.core import linalg
 from bayesvm.core.gaussian import Gaussian
+from bayesvm.core.sites import Statistics
 
 __all__ = ["ClassGroups"]
+
+# From here on a product per class is mostly overhead and one gathered sum is faster.
+_MANY_CLASSES = 64
 
 
 @dataclass(frozen=True)
 class ClassGroups:
     """Features of (row, class) pairs, gathered class by class.
 
+    One solve and one product per class, everything else for all pairs at once.
+
     Attributes
     ----------
     A : Tensor of shape (N K, P)
         Features of the rows, sorted by the class they touch.
-    order : Tensor of shape (N K,)
-        Position of each sorted pair among the pairs row by row.
+    label, order : Tensor of shape (N K,)
+        Class of each sorted pair, and its position among the pairs row by row.
     counts : list of int
         Pairs of each class.
+    n_columns : int
+        Classes per row, K.
     """
 
     A: Tensor
+    label: Tensor
     order: Tensor
     counts: list[int]
     n_columns: int
@@ -37,40 +45,38 @@ class ClassGroups:
     def of(cls, A: Tensor, classes: Tensor, n_classes: int) -> ClassGroups:
         """Group the pairs (n, classes[n, k]) of K classes per row."""
         K = classes.shape[1]
-        flat = classes.reshape(-1)
-        order = flat.argsort(stable=True)
-        counts = torch.bincount(flat, minlength=n_classes).tolist()
+        label, order = classes.reshape(-1).sort(stable=True)
+        counts = torch.bincount(label, minlength=n_classes).tolist()
         rows = order.div(K, rounding_mode="floor")
-        return cls(A.index_select(0, rows), order, counts, K)
+        return cls(A.index_select(0, rows), label, order, counts, K)
 
     def moments(self, q: Gaussian) -> tuple[Tensor, Tensor]:
         """Means a_n^T m_j and explained variances a_n^T S_j a_n, shape (N, K) each (eq. 1.4)."""
+        A = self.A.split(self.counts)
+        T = torch.empty_like(self.A)  # rows R_j^{-1} a_n
+        for R_j, A_j, T_j in zip(q.R.unbind(), A, T.split(self.counts), strict=True):
+            if len(A_j):
+                linalg.solve_lower_into(R_j, A_j.mT, T_j.mT)
         out = self.A.new_empty(2, self.A.shape[0])
-        for j, pairs in self._segments():
-            A = self.A[pairs]
-            torch.mv(A, q.m[j], out=out[0, pairs])
-            out[1, pairs] = linalg.inverse_quadratic(q.R[j], A.mT)
+        if len(A) < _MANY_CLASSES:
+            for m_j, A_j, F_j in zip(q.m.unbind(), A, out[0].split(self.counts), strict=True):
+                torch.mv(A_j, m_j, out=F_j)
+        else:
+            out[0] = torch.einsum("np,np->n", self.A, q.m.index_select(0, self.label))
+        out[1] = torch.einsum("np,np->n", T, T)
         rows = torch.empty_like(out)
         rows[:, self.order] = out
         mean, variance = rows.reshape(2, -1, self.n_columns)
         return mean, variance
 
-    def statistics(self, W: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
-        """Sums of W a a^T, shape (C, P, P), and of G a, shape (C, P) (eq. 3.1)."""
+    def add_statistics(self, W: Tensor, G: Tensor, into: Statistics) -> None:
+        """Add the sums of W a a^T and of G a over the pairs of each class (eq. 3.1)."""
         P = self.A.shape[1]
-        w = W.reshape(-1)[self.order]
-        g = G.reshape(-1)[self.order]
-        precision = self.A.new_zeros(len(self.counts), P, P)
-        linear = self.A.new_zeros(len(self.counts), P)
-        for j, pairs in self._segments():
-            A = self.A[pairs]
-            torch.mm((A * w[pairs, None]).mT, A, out=precision[j])
-            torch.mv(A.mT, g[pairs], out=linear[j])
-        return precision, linear
-
-    def _segments(self) -> Iterator[tuple[int, slice]]:
-        start = 0
-        for j, n in enumerate(self.counts):
-            if n:
-                yield j, slice(start, start + n)
-                start += n
+        left = self.A.new_empty(self.A.shape[0], P + 1)
+        torch.mul(self.A, W.reshape(-1)[self.order][:, None], out=left[:, :P])
+        left[:, P] = G.reshape(-1)[self.order]
+        for total, left_j, A_j in zip(
+            into.stacked.unbind(), left.split(self.counts), self.A.split(self.counts), strict=True
+        ):
+            if len(A_j):
+                total.addmm_(left_j.mT, A_j)

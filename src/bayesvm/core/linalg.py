@@ -5,7 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["cholesky", "inverse_quadratic", "log_det", "solve_lower", "solve_lower_transposed"]
+__all__ = [
+    "cholesky",
+    "inverse_quadratic",
+    "log_det",
+    "solve_lower",
+    "solve_lower_into",
+    "solve_lower_transposed",
+]
 
 # Jitter is relative to the mean of the diagonal: kernels of any variance get
 # the same relative protection. The ladder starts at the smallest value that
@@ -61,6 +68,11 @@ def cholesky_precision(precision: Tensor) -> Tensor:
 def solve_lower(L: Tensor, B: Tensor) -> Tensor:
     """Solve L x = B for a lower-triangular L."""
     return torch.linalg.solve_triangular(L, B, upper=False)
+
+
+def solve_lower_into(L: Tensor, B: Tensor, out: Tensor) -> None:
+    """Solve L x = B for a lower-triangular L into a given tensor; no gradients."""
+    torch.linalg.solve_triangular(L, B, upper=False, out=out)
 
 
 def solve_lower_transposed(L: Tensor, B: Tensor) -> Tensor:

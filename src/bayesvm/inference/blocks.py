@@ -14,8 +14,9 @@ __all__ = ["Block", "TrainingRows"]
 
 # Features up to this many bytes are computed once and kept between sweeps.
 _CACHE_BYTES = 640 * 2**20
-# Working memory of one block, in numbers.
-_BLOCK_NUMBERS = 2_000_000
+# Numbers in the features that are computed at once.
+_FEATURE_NUMBERS = 256_000
+_FEWEST_ROWS = 256
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class TrainingRows:
     Z: Tensor
     n_classes: int
     Lz: Tensor = field(init=False)
-    _cache: dict[int, Features] = field(init=False, default_factory=dict, repr=False)
+    _cache: dict[str, Features] = field(init=False, default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "Lz", inducing_factor(self.kernel, self.params, self.Z))
@@ -66,24 +67,35 @@ class TrainingRows:
         """Whitened features of any rows."""
         return whitened_features(self.kernel, self.params, self.Z, self.Lz, X)
 
-    def blocks(self, numbers_per_row: int) -> Iterator[Block]:
-        """The rows block by block; a block's working memory is bounded.
-
-        Parameters
-        ----------
-        numbers_per_row : int
-            Temporary numbers the caller needs for one row.
-        """
-        size = max(256, _BLOCK_NUMBERS // max(1, numbers_per_row))
-        keep = len(self) * self.n_inducing * self.X.element_size() <= _CACHE_BYTES
+    def blocks(self, size: int) -> Iterator[Block]:
+        """The rows in blocks of at most ``size``."""
+        size = max(_FEWEST_ROWS, size)
+        known = self._known_features()
         for start in range(0, len(self), size):
             rows = slice(start, min(start + size, len(self)))
-            features = self._cache.get(start)
-            if features is None or features.A.shape[0] != rows.stop - start:
+            if known is None:
                 features = self.features(self.X[rows])
-                if keep:
-                    self._cache[start] = features
+            else:
+                features = Features(known.A[rows], known.residual[rows])
             yield Block(rows, features, self.y[rows], self.weight[rows], self.key[rows])
+
+    def _known_features(self) -> Features | None:
+        """Features of all rows, computed once, if they fit into memory."""
+        N, P = len(self), self.n_inducing
+        if N * P * self.X.element_size() > _CACHE_BYTES:
+            return None
+        if "all" not in self._cache:
+            size = max(_FEWEST_ROWS, _FEATURE_NUMBERS // P)
+            if size >= N:
+                self._cache["all"] = self.features(self.X)
+            else:
+                known = Features(self.X.new_empty(N, P), self.X.new_empty(N))
+                for start in range(0, N, size):
+                    A, residual = self.features(self.X[start : start + size])
+                    known.A[start : start + size] = A
+                    known.residual[start : start + size] = residual
+                self._cache["all"] = known
+        return self._cache["all"]
 
     def batch(self, index: Tensor, scale: float) -> Block:
         """Chosen rows as a block whose weights are multiplied by ``scale``."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import torch
 from torch import Tensor
 
@@ -31,7 +33,7 @@ _BURN_IN = 10
 _MIN_AVERAGED = 8
 # Averaged sweeps; the sites of each are kept, so fewer where rows are many.
 _MAX_AVERAGED = 40
-_MAX_AVERAGED_LARGE = 16
+_MAX_AVERAGED_LARGE = 12
 _LARGE_ROWS = 100_000
 
 
@@ -150,7 +152,7 @@ def _one_rival(
     prior, centre = base_gaussian(base)
     natural, (_, q) = start, start.posterior(centre)
     curve: list[float] = []
-    kept: list[Sites] = []
+    average = _Average(torch.zeros_like(rows.weight), torch.zeros_like(rows.weight))
     probe = probe_features(rows)
     converged = interrupted = False
     most = _MAX_AVERAGED if len(rows) <= _LARGE_ROWS else _MAX_AVERAGED_LARGE
@@ -167,25 +169,39 @@ def _one_rival(
             change = change_of_means(probe, q, new_q)
             q = new_q
             if averaged > 0:
-                kept.append(now.sites)
+                average.add(now.sites)
                 converged = averaged >= _MIN_AVERAGED and change < tol * size_of_means(probe, q)
             stop = progress("posterior", sweep, max_iter, curve[-1], change)
-            if stop or converged or len(kept) == most:
+            if stop or converged or averaged == most:
                 break
     except KeyboardInterrupt:
         interrupted = True
-    if not kept:
-        kept.append(evaluate(rows, rule, q, base, max_iter).sites)
+    if not average.rivals:
+        average.add(evaluate(rows, rule, q, base, max_iter).sites)
     _, q = natural.posterior(centre=False)
-    return Ascent(q, natural, _average(kept), curve, len(curve), converged, interrupted)
+    return Ascent(q, natural, average.sites(rows.y), curve, len(curve), converged, interrupted)
 
 
-def _average(kept: list[Sites]) -> Sites:
-    """The mean of pair sites: own class once, then the rivals of every sweep."""
-    n = len(kept)
-    classes = [s.classes for s in kept if s.classes is not None]
-    return Sites(
-        torch.stack([classes[0][:, 0], *(t[:, 1] for t in classes)], 1),
-        torch.stack([torch.stack([s.W[:, 0] for s in kept]).mean(0), *(s.W[:, 1] / n for s in kept)], 1),
-        torch.stack([torch.stack([s.G[:, 0] for s in kept]).mean(0), *(s.G[:, 1] / n for s in kept)], 1),
-    )
+@dataclass
+class _Average:
+    """Running mean of pair sites: own class summed up, the rivals of every sweep kept."""
+
+    W_y: Tensor
+    G_y: Tensor
+    rivals: list[tuple[Tensor, Tensor, Tensor]] = field(default_factory=list)
+
+    def add(self, sites: Sites) -> None:
+        """Take in the sites of one more sweep."""
+        assert sites.classes is not None
+        self.W_y += sites.W[:, 0]
+        self.G_y += sites.G[:, 0]
+        rival = sites.classes[:, 1].to(torch.int32)
+        self.rivals.append((rival, sites.W[:, 1].clone(), sites.G[:, 1].clone()))
+
+    def sites(self, y: Tensor) -> Sites:
+        """The mean: own class once, then the rivals of every sweep."""
+        n = len(self.rivals)
+        classes = torch.stack([y.to(torch.int32), *(t for t, _, _ in self.rivals)], 1)
+        W = torch.stack([self.W_y, *(w for _, w, _ in self.rivals)], 1)
+        G = torch.stack([self.G_y, *(g for _, _, g in self.rivals)], 1)
+        return Sites(classes, W.div_(n), G.div_(n))

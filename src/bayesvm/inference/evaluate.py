@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from bayesvm.core.gaussian import Gaussian
+from bayesvm.core.sites import Statistics
 from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import RivalRule
@@ -34,7 +35,7 @@ class Sites(NamedTuple):
         """W and G of some rows over all latent functions, shape (n, C)."""
         if self.classes is None:
             return self.W[rows], self.G[rows]
-        index = self.classes[rows]
+        index = self.classes[rows].long()
         zero = self.W.new_zeros(index.shape[0], n_latents)
         return zero.scatter_add(1, index, self.W[rows]), zero.scatter_add(1, index, self.G[rows])
 
@@ -75,17 +76,15 @@ class Ascent(NamedTuple):
 def evaluate(rows: TrainingRows, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> Evaluation:
     """Expected log-likelihood, the natural parameters q should move to, and the sites."""
     J, P = q.m.shape
-    precision, linear = base.precision.clone(), base.linear.clone()
+    sums = Statistics.zeros(J, P, q.m)
     value = q.m.new_zeros(())
     parts: list[Sites] = []
     sites_of = rule.under(q, sweep)
-    for block in rows.blocks(rule.numbers_per_row(J, P)):
-        sites = sites_of(block)
-        precision += sites.precision
-        linear += sites.linear
+    for block in rows.blocks(rule.block_rows(J, P)):
+        sites = sites_of(block, sums)
         value = value + torch.dot(block.weight, sites.value)
         parts.append(Sites(sites.classes, sites.W, sites.G))
-    return Evaluation(float(value), Natural(precision, linear), _join(parts))
+    return Evaluation(float(value), base.plus(sums.precision, sums.linear), _join(parts))
 
 
 def _join(parts: list[Sites]) -> Sites:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from bayesvm.core import gaussian
+from bayesvm.core.sites import Statistics
 from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.coordinate import base_gaussian, change_of_means, probe_features, size_of_means
 from bayesvm.inference.evaluate import Ascent, evaluate
@@ -49,10 +50,11 @@ def ascend(
             order = torch.randperm(len(rows), generator=generator).to(rows.X.device)
             for index in order.split(batch_size):
                 block = rows.batch(index, float(total / rows.weight[index].sum()))
-                sites = rule.under(q, step)(block)
+                sums = Statistics.zeros(q.m.shape[0], q.m.shape[1], q.m)
+                sites = rule.under(q, step)(block, sums)
                 value += float(torch.dot(rows.weight[index], sites.value))
                 rho = min(_LARGEST_STEP, (step + 2.0) ** -_EXPONENT)
-                natural, q = natural.towards(base.plus(sites.precision, sites.linear), rho).posterior(centre)
+                natural, q = natural.towards(base.plus(sums.precision, sums.linear), rho).posterior(centre)
                 step += 1
             change = change_of_means(probe, before, q)
             curve.append(value - float(gaussian.kl_divergence(q, prior).sum()))

@@ -16,7 +16,10 @@ __all__ = ["RBF", "Matern32", "Matern52"]
 def _squared_distance(X: Tensor, Z: Tensor) -> Tensor:
     """Squared distances of all pairs of rows through one matrix product."""
     cross = torch.addmm(Z.square().sum(-1), X, Z.mT, alpha=-2.0)
-    return (cross + X.square().sum(-1, keepdim=True)).clamp_min(0.0)
+    x2 = X.square().sum(-1, keepdim=True)
+    if cross.requires_grad:
+        return (cross + x2).clamp_min(0.0)
+    return cross.add_(x2).clamp_min_(0.0)
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,9 @@ class _Stationary:
 
     def cross(self, params: Params, X: Tensor, Z: Tensor) -> Tensor:
         scale = torch.exp(-params["log_length_scale"])
-        r2 = _squared_distance(X * scale, Z * scale)
-        return params["log_variance"].exp() * self.profile(r2)
+        k = self.profile(_squared_distance(X * scale, Z * scale))
+        variance = params["log_variance"].exp()
+        return variance * k if k.requires_grad or variance.requires_grad else k.mul_(variance)
 
     def diag(self, params: Params, X: Tensor) -> Tensor:
         return params["log_variance"].exp().expand(X.shape[0])
@@ -71,7 +75,7 @@ class RBF(_Stationary):
     r"""Squared exponential, :math:`\sigma^2 \exp(-r^2/2)`."""
 
     def profile(self, r2: Tensor) -> Tensor:
-        return torch.exp(-0.5 * r2)
+        return torch.exp(-0.5 * r2) if r2.requires_grad else r2.mul_(-0.5).exp_()
 
 
 def _safe_sqrt(r2: Tensor) -> Tensor:
