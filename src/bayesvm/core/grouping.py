@@ -70,13 +70,17 @@ class ClassGroups:
         return mean, variance
 
     def add_statistics(self, W: Tensor, G: Tensor, into: Statistics) -> None:
-        """Add the sums of W a a^T and of G a over the pairs of each class (eq. 3.1)."""
-        P = self.A.shape[1]
-        left = self.A.new_empty(self.A.shape[0], P + 1)
-        torch.mul(self.A, W.reshape(-1)[self.order][:, None], out=left[:, :P])
-        left[:, P] = G.reshape(-1)[self.order]
-        for total, left_j, A_j in zip(
-            into.stacked.unbind(), left.split(self.counts), self.A.split(self.counts), strict=True
+        """Add the sums of W a a^T and of G a over the pairs of each class (eq. 3.1).
+
+        The features are scaled by the roots of the precisions where they lie,
+        since another copy would cost as much as the products: call this last.
+        """
+        root = W.reshape(-1)[self.order].sqrt_()
+        g = G.reshape(-1)[self.order].div_(root)
+        A = self.A.mul_(root[:, None]).split(self.counts)
+        for precision, linear, A_j, g_j in zip(
+            into.precision.unbind(), into.linear.unbind(), A, g.split(self.counts), strict=True
         ):
             if len(A_j):
-                total.addmm_(left_j.mT, A_j)
+                precision.addmm_(A_j.mT, A_j)
+                linear.addmv_(A_j.mT, g_j)

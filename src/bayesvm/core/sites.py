@@ -2,7 +2,6 @@ r"""Gaussian sites and the posterior they make: S^{-1} = I + A^T W A, m = S A^T 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -14,33 +13,24 @@ from bayesvm.core.gaussian import from_natural
 __all__ = ["PosteriorMoments", "Statistics", "dense_statistics", "posterior_moments"]
 
 
-@dataclass(frozen=True)
-class Statistics:
-    """Sums over rows that q is made of (eq. 3.1).
+class Statistics(NamedTuple):
+    """Sums over rows that q is made of, added to in place (eq. 3.1).
 
     Attributes
     ----------
-    stacked : Tensor of shape (C, P + 1, P)
-        Sums of W a a^T, and below them those of G a: a class adds both with
-        one product.
+    precision : Tensor of shape (C, P, P)
+        Sums of W a a^T.
+    linear : Tensor of shape (C, P)
+        Sums of G a.
     """
 
-    stacked: Tensor
+    precision: Tensor
+    linear: Tensor
 
     @classmethod
     def zeros(cls, n_latents: int, n_inducing: int, like: Tensor) -> Statistics:
         """The sums over no rows."""
-        return cls(like.new_zeros(n_latents, n_inducing + 1, n_inducing))
-
-    @property
-    def precision(self) -> Tensor:
-        """Sums of W a a^T, shape (C, P, P)."""
-        return self.stacked[:, :-1]
-
-    @property
-    def linear(self) -> Tensor:
-        """Sums of G a, shape (C, P)."""
-        return self.stacked[:, -1]
+        return cls(like.new_zeros(n_latents, n_inducing, n_inducing), like.new_zeros(n_latents, n_inducing))
 
 
 def dense_statistics(A: Tensor, W: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:

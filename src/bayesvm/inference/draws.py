@@ -74,14 +74,15 @@ def drawn_argmax(draws: Draws, features: Features, y: Tensor, key: Tensor) -> Te
     order = dealt.argsort()
     counts = torch.bincount(dealt, minlength=N_DRAWS).tolist()
     # Rows in the order of their draws, once: a draw's rows are then a slice.
-    A = torch.cat([features.A, features.residual.sqrt()[:, None]], 1).to(draws.v.dtype).index_select(0, order)
+    A = features.A.to(draws.v.dtype).index_select(0, order)
+    spread = features.residual.sqrt().to(draws.v.dtype)[order]
     own = y[order, None]
     won = torch.empty_like(y)
     start = 0
     for v, n in zip(draws.v.unbind(), counts, strict=True):
         rows = slice(start, start + n)
         start += n
-        F = A[rows] @ v.mT
+        F = (A[rows] @ v[:, :-1].mT).addr_(spread[rows], v[:, -1])
         torch.argmax(F.scatter_(1, own[rows], -math.inf), 1, out=won[rows])
     return torch.empty_like(won).scatter_(0, order, won)
 
