@@ -24,7 +24,7 @@ __all__ = ["GROWTH", "Memory", "continue_training", "remember", "worth_learning_
 FloatArray = npt.NDArray[np.floating]
 
 # With n_inducing="auto" a stream may use this many times the points of a fit.
-GROWTH = 4
+GROWTH = 2
 # A new inducing point must explain at least this share of a row's variance.
 _WORTH_ADDING = 0.01
 # The kernel is learned anew when the rows have grown by this factor.

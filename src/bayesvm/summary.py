@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 
 from bayesvm.calibration import Calibration, fit_calibration
+from bayesvm.core.leave_one_out import MIN_REMAINING
 from bayesvm.core.predictive import expected_softmax
 from bayesvm.training import Trained, leave_one_out
 
@@ -33,6 +34,8 @@ class LeaveOneOutSummary:
     score, log_loss : float
         Weighted accuracy and log-loss.
     calibration : Calibration
+    clipped : float
+        Share of the weight in rows that removing changes beyond recognition.
     """
 
     proba: FloatArray
@@ -42,6 +45,7 @@ class LeaveOneOutSummary:
     score: float
     log_loss: float
     calibration: Calibration
+    clipped: float
 
 
 def summarise(trained: Trained) -> LeaveOneOutSummary:
@@ -72,4 +76,5 @@ def summarise(trained: Trained) -> LeaveOneOutSummary:
         score=float(weight @ correct / total),
         log_loss=float(-(weight @ np.log(own)) / total),
         calibration=calibration,
+        clipped=float(weight @ (loo.remaining <= MIN_REMAINING).cpu().numpy() / total),
     )

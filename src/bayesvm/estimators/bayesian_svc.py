@@ -35,6 +35,8 @@ from bayesvm.training import Trained, as_model, train
 __all__ = ["BayesianSVC"]
 
 FloatArray = npt.NDArray[np.floating]
+# Share of rows whose leave-one-out is unreliable above which a user is told.
+_CLIPPED_SHARE = 0.05
 
 
 class BayesianSVC(CallbackSupportMixin, LatentClassifier):
@@ -236,7 +238,7 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         the scale of the features stay; rows beyond 2000 are forgotten at
         random, and what they taught stays in the posterior. Inducing points
         are added where new rows need them, up to ``n_inducing`` (with "auto"
-        up to four times as many as ``fit`` would use). ``loo_score_`` and
+        up to twice as many as ``fit`` would use). ``loo_score_`` and
         ``loo_log_loss_`` then judge remembered and new rows, ``loo_proba_``
         has the new rows.
 
@@ -350,6 +352,13 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         self.kernel_curve_ = np.asarray(trained.kernel_curve)
         self.n_iter_ = max(1, ascent.n_iter)
         self.converged_ = ascent.converged
+        if summary.clipped > _CLIPPED_SHARE:
+            warnings.warn(
+                f"{summary.clipped:.0%} of the rows all but determine the model on their own; their "
+                "leave-one-out probabilities, and what rests on them, are rough",
+                UserWarning,
+                stacklevel=4,
+            )
         if trained.interrupted:
             warnings.warn(
                 "the fit was interrupted; the model holds the best state reached so far",
