@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
@@ -23,7 +24,7 @@ def _squared_distance(X: Tensor, Z: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class _Stationary:
+class _Stationary(ABC):
     """Variance and length scales; subclasses say how covariance falls with distance.
 
     Parameters
@@ -65,9 +66,9 @@ class _Stationary:
     # -k''(0) for unit variance and length scale: the variance of the slope.
     _curvature = 1.0
 
+    @abstractmethod
     def profile(self, r2: Tensor) -> Tensor:
         """Correlation as a function of the squared scaled distance."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
