@@ -53,19 +53,18 @@ class ClassGroups:
     def moments(self, q: Gaussian) -> tuple[Tensor, Tensor]:
         """Means a_n^T m_j and explained variances a_n^T S_j a_n, shape (N, K) each (eq. 1.4)."""
         A = self.A.split(self.counts)
-        T = torch.empty_like(self.A)  # rows R_j^{-1} a_n
-        for R_j, A_j, T_j in zip(q.R.unbind(), A, T.split(self.counts), strict=True):
-            if len(A_j):
-                linalg.solve_lower_into(R_j, A_j.mT, T_j.mT)
         out = self.A.new_empty(2, self.A.shape[0])
+        # A small solution per class stays in memory that is already mapped;
+        # one for all pairs would spend as long in page faults as in solves.
+        for R_j, A_j, V_j in zip(q.R.unbind(), A, out[1].split(self.counts), strict=True):
+            if len(A_j):
+                V_j.copy_(linalg.inverse_quadratic(R_j, A_j.mT))
         if len(A) < _MANY_CLASSES:
             for m_j, A_j, F_j in zip(q.m.unbind(), A, out[0].split(self.counts), strict=True):
                 torch.mv(A_j, m_j, out=F_j)
         else:
             out[0] = torch.einsum("np,np->n", self.A, q.m.index_select(0, self.label))
-        out[1] = torch.einsum("np,np->n", T, T)
-        rows = torch.empty_like(out)
-        rows[:, self.order] = out
+        rows = torch.empty_like(out).scatter_(1, self.order.expand(2, -1), out)
         mean, variance = rows.reshape(2, -1, self.n_columns)
         return mean, variance
 
@@ -75,8 +74,8 @@ class ClassGroups:
         The features are scaled by the roots of the precisions where they lie,
         since another copy would cost as much as the products: call this last.
         """
-        root = W.reshape(-1)[self.order].sqrt_()
-        g = G.reshape(-1)[self.order].div_(root)
+        root = W.reshape(-1).index_select(0, self.order).sqrt_()
+        g = G.reshape(-1).index_select(0, self.order).div_(root)
         A = self.A.mul_(root[:, None]).split(self.counts)
         for precision, linear, A_j, g_j in zip(
             into.precision.unbind(), into.linear.unbind(), A, g.split(self.counts), strict=True

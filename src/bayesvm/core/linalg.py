@@ -10,7 +10,6 @@ __all__ = [
     "inverse_quadratic",
     "log_det",
     "solve_lower",
-    "solve_lower_into",
     "solve_lower_transposed",
 ]
 
@@ -68,11 +67,6 @@ def cholesky_precision(precision: Tensor) -> Tensor:
 def solve_lower(L: Tensor, B: Tensor) -> Tensor:
     """Solve L x = B for a lower-triangular L."""
     return torch.linalg.solve_triangular(L, B, upper=False)
-
-
-def solve_lower_into(L: Tensor, B: Tensor, out: Tensor) -> None:
-    """Solve L x = B for a lower-triangular L into a given tensor; no gradients."""
-    torch.linalg.solve_triangular(L, B, upper=False, out=out)
 
 
 def solve_lower_transposed(L: Tensor, B: Tensor) -> Tensor:

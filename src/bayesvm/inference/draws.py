@@ -40,27 +40,33 @@ class Draws(NamedTuple):
         """Draws m + R^{-T} eps."""
         noise = _noise(q.m, seed, sweep)
         P = q.m.shape[1]
-        return cls._of(q.m, linalg.solve_lower_transposed(q.R, noise[:, :P]), noise[:, P], sweep)
+        deviation = linalg.solve_lower_transposed(q.R.to(noise.dtype), noise[:, :P])
+        return cls._of(q.m, deviation, noise[:, P], sweep)
 
     @classmethod
     def of_factor(cls, m: Tensor, L: Tensor, seed: int, sweep: int) -> Draws:
         """Draws m + L eps, for covariances L L^T."""
         noise = _noise(m, seed, sweep)
         P = m.shape[1]
-        return cls._of(m, L @ noise[:, :P], noise[:, P], sweep)
+        return cls._of(m, L.to(noise.dtype) @ noise[:, :P], noise[:, P], sweep)
 
     @classmethod
     def _of(cls, m: Tensor, deviation: Tensor, e: Tensor, sweep: int) -> Draws:
-        dtype = torch.float32 if m.shape[0] >= _SINGLE_FROM_CLASSES else m.dtype
-        v = torch.cat([m[:, :, None] + deviation, e[:, None, :]], 1).to(dtype)
+        v = torch.cat([m.to(e.dtype)[:, :, None] + deviation, e[:, None, :]], 1)
         return cls(v.permute(2, 0, 1).contiguous(), sweep)
+
+
+def _dtype(m: Tensor) -> torch.dtype:
+    return torch.float32 if m.shape[0] >= _SINGLE_FROM_CLASSES else m.dtype
 
 
 def _noise(like: Tensor, seed: int, sweep: int) -> Tensor:
     C, P = like.shape
     generator = torch.Generator().manual_seed((seed * 1_000_003 + sweep) % 2**63)
     # Single precision draws are four times as fast and as good.
-    return torch.randn(C, P + 1, N_DRAWS, generator=generator, dtype=torch.float32).to(like)
+    return torch.randn(C, P + 1, N_DRAWS, generator=generator, dtype=torch.float32).to(
+        like.device, _dtype(like)
+    )
 
 
 def mean_argmax(m: Tensor, A: Tensor, y: Tensor) -> Tensor:
