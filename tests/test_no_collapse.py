@@ -43,9 +43,13 @@ def judged(X, y, X_test, y_test, max_iter):
     return (log_p.argmax(1) == index).astype(float), -log_p[np.arange(len(index)), index]
 
 
-def excess(worse):
-    """Mean of a paired difference, in standard errors."""
-    return worse.mean() / max(worse.std() / np.sqrt(len(worse)), 1e-12)
+def lost(worse):
+    """Whether rows got worse on average, beyond noise and by more than would matter.
+
+    A collapse costs tenths; half a hundredth matters to nobody, however
+    significant on a hundred thousand rows.
+    """
+    return worse.mean() > max(0.005, 2.0 * worse.std() / np.sqrt(len(worse)))
 
 
 @pytest.mark.slow
@@ -56,6 +60,6 @@ def test_the_end_is_no_worse_than_half_way(name, monkeypatch):
     monkeypatch.setattr(defaults, "LEARNING_STEPS", defaults.LEARNING_STEPS // 2)
     half_right, half_loss = judged(X, y, X_test, y_test, defaults.SWEEPS // 2)
     assert np.isfinite(loss).all()
-    assert excess(half_right - right) < 2
-    assert excess(loss - half_loss) < 2
+    assert not lost(half_right - right)
+    assert not lost(loss - half_loss)
     assert right.mean() > np.unique(y_test, return_counts=True)[1].max() / len(y_test)
