@@ -41,6 +41,7 @@ from sklearn.preprocessing import StandardScaler  # noqa: E402
 from sklearn.svm import SVC  # noqa: E402
 
 from bayesvm import BayesianSVC  # noqa: E402
+from bayesvm.metrics import expected_calibration_error  # noqa: E402
 
 MAX_BYTES = 150_000
 N_SETS = 52
@@ -128,14 +129,6 @@ def version_of(model: str) -> str:
     return source_version() if model == "bayesvm" else f"scikit-learn {sklearn.__version__}"
 
 
-def calibration_error(proba: np.ndarray, correct: np.ndarray, n_bins: int = 15) -> float:
-    """Expected calibration error of the top label over bins of equal width."""
-    confidence = proba.max(1)
-    bins = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
-    gap = np.bincount(bins, correct - confidence, n_bins)
-    return float(np.abs(gap).sum() / len(correct))
-
-
 def measure(model: str, split: Split) -> Record:
     """Fit, predict and score one model on one split."""
     start = time.perf_counter()
@@ -149,7 +142,7 @@ def measure(model: str, split: Split) -> Record:
     result = {
         "accuracy": float(correct.mean()),
         "log_loss": float(log_loss(split.y_test, proba, labels=split.classes)),
-        "ece": calibration_error(proba, correct),
+        "ece": expected_calibration_error(split.y_test, proba, labels=split.classes, n_bins=15),
         "fit_s": middle - start,
         "predict_s": end - middle,
         "n_train": len(split.y),
