@@ -32,7 +32,7 @@ def test_curve_is_the_weighted_log_loss():
     curve = loss_curve(F, s2, y, w, TEMPERATURES)
     for i in (0, len(TEMPERATURES) // 3, len(TEMPERATURES) // 2):
         T = float(TEMPERATURES[i])
-        for n_nodes, tolerance in ((64, 1e-10), (4096, 0.03)):
+        for n_nodes, tolerance in ((64, 1e-6), (4096, 0.03)):  # single precision
             p = expected_softmax(F, s2, T, n_nodes).gather(1, y[:, None])[:, 0]
             assert curve[i] == pytest.approx(float(-(w * p.log()).sum()), rel=tolerance)
 
@@ -52,13 +52,32 @@ def test_separable_rows_do_not_ask_for_infinite_confidence():
 def test_smallest_temperature_within_a_thousandth_of_a_nat_is_taken(monkeypatch):
     curve = np.linspace(2.0, 1.0, len(TEMPERATURES))
     curve[9:] = 0.5
-    curve[15] = 0.5 - 0.0009
-    monkeypatch.setattr(calibration, "loss_curve", lambda F, s2, y, w, T: 100.0 * curve[: len(T)])
+
+    def stand_in(F, s2, y, w, T):
+        return 100.0 * np.interp(T, TEMPERATURES, curve)
+
+    monkeypatch.setattr(calibration, "loss_curve", stand_in)
     anything = torch.zeros(100, 3).double()
     ones = torch.ones(100).double()
+    curve[15] = 0.5 - 0.0009
     assert fit_calibration(anything, anything, ones.long(), ones).temperature == TEMPERATURES[9]
     curve[15] = 0.5 - 0.0011
     assert fit_calibration(anything, anything, ones.long(), ones).temperature == TEMPERATURES[15]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_coarse_search_finds_what_a_full_search_finds(seed):
+    rng = np.random.default_rng(seed)
+    F = torch.as_tensor(rng.normal(size=(200, 4)) * rng.uniform(0.2, 4.0))
+    s2 = torch.as_tensor(rng.uniform(0.01, 0.5, size=(200, 4)))
+    y = labels_drawn_from(torch.softmax(rng.uniform(0.3, 8.0) * F, 1).numpy(), seed=seed)
+    weight = torch.ones(200).double()
+    curve = loss_curve(F, s2, y, weight, TEMPERATURES)
+    found = fit_calibration(F, s2, y, weight)
+    if found.spread == 1.0:
+        assert found.temperature == TEMPERATURES[np.flatnonzero(curve <= curve.min() + 0.2)[0]]
+    at_one = calibration._coarse_to_fine(lambda i: loss_curve(F, s2, y, weight, TEMPERATURES[i]), 0.2)
+    assert at_one.min() == curve.min()
 
 
 @pytest.mark.parametrize("truth", [0.7, 2.0, 6.0])

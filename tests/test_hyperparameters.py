@@ -1,6 +1,7 @@
 """Learning the kernel: the objective, its gradient, and how learning ends (eqs. 3.6, 5.4-5.6)."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -29,8 +30,9 @@ def _options(**changes):
     return LearningOptions(**{**defaults, **changes})
 
 
-def _learn(rows, likelihood, options, progress=silent, scale=1.0):
+def _learn(rows, likelihood, options, progress=silent, scale=1.0, steps=1):
     sample = LearningSample(rows.X, rows.y, rows.weight, scale, rows.n_classes)
+    options = replace(options, steps=steps)
     return learn_kernel(rows.kernel, rows.params, rows.Z, sample, likelihood, options, progress)
 
 
@@ -144,7 +146,7 @@ def test_start_is_a_ridge_regression_on_centred_targets():
 
 def test_learning_raises_the_bound_and_moves_every_parameter():
     rows = classification_rows(60, 3, 10, seed=2)
-    learned = _learn(rows, MulticlassHinge(), _options(steps=40, rate=0.1, loo_weight=0.0))
+    learned = _learn(rows, MulticlassHinge(), _options(rate=0.1, loo_weight=0.0), steps=40)
     assert learned.curve[-1] > learned.curve[0] + 5.0
     assert all(not torch.equal(v, rows.params[k]) for k, v in learned.params.items())
     assert torch.equal(learned.Z, rows.Z)
@@ -154,7 +156,7 @@ def test_learning_raises_the_bound_and_moves_every_parameter():
 def test_prior_keeps_parameters_near_their_start():
     rows = classification_rows(60, 3, 10, seed=2)
     free, tight = (
-        _learn(rows, MulticlassHinge(), _options(steps=60, rate=0.02, prior_scale=scale)).params
+        _learn(rows, MulticlassHinge(), _options(rate=0.02, prior_scale=scale), steps=60).params
         for scale in (math.inf, 0.01)
     )
     for name, start in rows.params.items():
@@ -164,7 +166,7 @@ def test_prior_keeps_parameters_near_their_start():
 
 def test_inducing_points_move_only_if_asked():
     rows = classification_rows(40, 3, 6, seed=3)
-    moved = _learn(rows, MulticlassHinge(), _options(steps=5, learn_inducing=True))
+    moved = _learn(rows, MulticlassHinge(), _options(learn_inducing=True), steps=5)
     assert not torch.equal(moved.Z, rows.Z)
 
 
@@ -173,19 +175,18 @@ def test_interruption_returns_the_last_parameters_that_worked(step):
     rows = classification_rows(40, 3, 6, seed=4)
     seen = []
 
-    def record(stage, k, total, bound, change):
-        seen.append(bound)
+    def record(now):
+        seen.append(now.bound)
         return False
 
-    def interrupt(stage, k, total, bound, change):
-        if k == step:
+    def interrupt(now):
+        if now.number == step:
             raise KeyboardInterrupt
         return False
 
-    options = _options(steps=20)
-    whole = _learn(rows, MulticlassHinge(), options, record)
-    broken = _learn(rows, MulticlassHinge(), options, interrupt)
-    stopped = _learn(rows, MulticlassHinge(), options, lambda stage, k, *_: k == step)
+    whole = _learn(rows, MulticlassHinge(), _options(), record, steps=20)
+    broken = _learn(rows, MulticlassHinge(), _options(), interrupt, steps=20)
+    stopped = _learn(rows, MulticlassHinge(), _options(), lambda now: now.number == step, steps=20)
     assert broken.interrupted
     assert not stopped.interrupted
     assert broken.curve == whole.curve[:step] == seen[:step]
@@ -207,7 +208,7 @@ class _Breaks(RBF):
 
 def test_a_kernel_that_breaks_ends_the_learning_with_good_parameters():
     rows = classification_rows(50, 3, 6, seed=5, kernel=_Breaks(variance=2.0))
-    learned = _learn(rows, MulticlassHinge(), _options(steps=60, rate=0.1, loo_weight=0.0))
+    learned = _learn(rows, MulticlassHinge(), _options(rate=0.1, loo_weight=0.0), steps=60)
     assert 0 < len(learned.curve) < 60
     assert float(learned.params["log_variance"]) <= 0.9
     assert bool(torch.isfinite(learned.natural.precision).all())
@@ -225,14 +226,14 @@ class _BreaksAtOnce(RBF):
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_parameters_broken_by_the_very_last_step_are_not_returned(steps):
     rows = classification_rows(50, 3, 6, seed=5, kernel=_BreaksAtOnce(variance=2.0))
-    learned = _learn(rows, MulticlassHinge(), _options(steps=steps, rate=0.1, loo_weight=0.0))
+    learned = _learn(rows, MulticlassHinge(), _options(rate=0.1, loo_weight=0.0), steps=steps)
     assert len(learned.curve) == 1
     assert float(learned.params["log_variance"]) == pytest.approx(math.log(2.0))
 
 
 def test_returned_natural_parameters_are_sites_under_the_returned_kernel():
     rows = classification_rows(30, 3, 5, seed=6)
-    learned = _learn(rows, MulticlassHinge(), _options(steps=1, damping=0.0))
+    learned = _learn(rows, MulticlassHinge(), _options(damping=0.0), steps=1)
     moved = type(rows)(rows.X, rows.y, rows.weight, rows.key, rows.kernel, learned.params, learned.Z, 3)
     A, _ = moved.features(rows.X)
     precision, linear = dense_statistics(A, *start_sites(rows.y, 3, rows.X))

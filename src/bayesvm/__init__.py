@@ -1,8 +1,36 @@
 """Classification that knows what it does not know: Bayesian support vector machines."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from bayesvm._version import __version__
-from bayesvm.estimators.bayesian_svc import BayesianSVC
-from bayesvm.persistence import load, save
-from bayesvm.prediction import Uncertainty
+
+if TYPE_CHECKING:
+    from bayesvm.estimators.bayesian_svc import BayesianSVC
+    from bayesvm.persistence import load, save
+    from bayesvm.prediction import Uncertainty
 
 __all__ = ["BayesianSVC", "Uncertainty", "__version__", "load", "save"]
+
+# Public names come from their modules when first asked for, so that
+# `bayesvm --help` does not wait for torch.
+_HOME = {
+    "BayesianSVC": "bayesvm.estimators.bayesian_svc",
+    "Uncertainty": "bayesvm.prediction",
+    "load": "bayesvm.persistence",
+    "save": "bayesvm.persistence",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'bayesvm' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -11,8 +11,8 @@ __all__ = ["affordable_exact", "auto_inducing"]
 DEFAULT_KERNEL = "rbf+additive"
 
 # Learning the kernel.
-LEARNING_STEPS = 40
-LEARNING_RATE = 0.15
+LEARNING_STEPS = 25
+LEARNING_RATE = 0.35
 LEARNING_ROWS = 1000
 LEARNING_INDUCING = 192
 LEARNING_CLASSES = 32

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from bayesvm.core.covariance import inducing_factor, whitened_features
+from bayesvm.core.covariance import features_of_sample
 from bayesvm.core.kernels.base import Kernel, Params
 from bayesvm.core.leave_one_out import cavity
 from bayesvm.core.likelihoods.base import Likelihood, expected
@@ -25,7 +26,7 @@ from bayesvm.inference.optimiser import Adam
 from bayesvm.inference.rivals import MIN_VARIANCE
 from bayesvm.learning_sample import LearningSample
 from bayesvm.prediction import latents_of_classes
-from bayesvm.progress import Progress
+from bayesvm.progress import Progress, Step
 
 __all__ = ["Learned", "LearningOptions", "learn_kernel", "start_sites"]
 
@@ -108,59 +109,90 @@ def learn_kernel(
     A step that leaves the finite or breaks a factorisation ends the learning
     with the last parameters that worked; so does Ctrl-C.
     """
-    X, y = sample.X, sample.y
+    X = sample.X
     theta = {k: v.detach().to(X, copy=True).requires_grad_() for k, v in params.items()}
     points = Z.detach().to(X, copy=True).requires_grad_(options.learn_inducing)
     log_T = X.new_tensor(math.log(2.0)).requires_grad_()
-    free = [*theta.values(), log_T, *([points] if options.learn_inducing else [])]
-    adam = Adam(free, betas=(0.9, 0.95))
-    W, G = start_sites(y, likelihood.n_latents(sample.n_classes), X)
-    weight = sample.scale * sample.weight
-    c = weight[:, None]
-    # Leaving out removes one unit of a row, or all there is of it, together
-    # with the rows it stands for: otherwise those would betray its label.
-    unit = sample.scale * sample.weight.clamp_max(1.0)[:, None]
+    adam = Adam([*theta.values(), log_T, *([points] if options.learn_inducing else [])], betas=(0.9, 0.95))
+    W, G = start_sites(sample.y, likelihood.n_latents(sample.n_classes), X)
     good = _snapshot(theta, points)
     start = good[0]
     curve: list[float] = []
     interrupted = False
+
+    def state() -> Learned:
+        params, Z = good
+        c = sample.scale * sample.weight[:, None]
+        with torch.no_grad():
+            A, _ = features_of_sample(kernel, params, Z, X)
+            precision, linear = dense_statistics(A, c * W, c * G)
+            eye = torch.eye(Z.shape[0], dtype=Z.dtype, device=Z.device)
+        return Learned(params, Z, Natural(precision + eye, linear), curve, interrupted)
+
     try:
         for step in range(options.steps):
-            A, residual = whitened_features(kernel, theta, points, inducing_factor(kernel, theta, points), X)
-            F, V, kl, _ = posterior_moments(A, c * W, c * G)
-            s2 = (V + residual[:, None]).clamp_min(MIN_VARIANCE)
-            terms = expected(likelihood, y, F, s2)
-            bound = torch.dot(weight, terms.value) - kl
-            objective = options.bound_weight * bound
-            if options.loo_weight:
-                left = cavity(F, V, W * unit, G * unit)
-                F_loo, s2_loo = latents_of_classes(left.F, left.V + residual[:, None])
-                log_p = log_softmax_pairwise(F_loo, s2_loo, log_T.exp()).gather(1, y[:, None])[:, 0]
-                objective = objective + options.loo_weight * torch.dot(weight, log_p)
+            score = _score(kernel, theta, points, sample, likelihood, W, G, log_T, options)
+            objective = score.objective
             for name, value in theta.items():
                 objective = objective - 0.5 * ((value - start[name]) / options.prior_scale).square().sum()
             if not bool(torch.isfinite(objective)):
                 break
             good = _snapshot(theta, points)
             adam.ascend(objective, options.rate * min(1.0, 2.0 * (1.0 - step / options.steps) + 0.05))
-            with torch.no_grad():
-                W.lerp_(terms.W, options.damping)
-                G.lerp_(terms.slope + terms.W * F, options.damping)
-            curve.append(float(bound.detach()))
-            change = abs(curve[-1] - curve[-2]) / max(1.0, abs(curve[-1])) if len(curve) > 1 else math.inf
-            if progress("kernel", step + 1, options.steps, curve[-1], change):
+            W.lerp_(score.W, options.damping)
+            G.lerp_(score.G, options.damping)
+            curve.append(score.bound)
+            change = abs(curve[-1] - curve[-2]) / max(1.0, abs(curve[-1])) if step else math.inf
+            if progress(Step("kernel", step + 1, options.steps, curve[-1], change, state)):
                 break
     except KeyboardInterrupt:
         interrupted = True
     except NotPositiveDefiniteError:
         pass
-    params, Z = good
-    with torch.no_grad():
-        A, _ = whitened_features(kernel, params, Z, inducing_factor(kernel, params, Z), X)
-        precision, linear = dense_statistics(A, c * W, c * G)
-        eye = torch.eye(Z.shape[0], dtype=Z.dtype, device=Z.device)
-    return Learned(params, Z, Natural(precision + eye, linear), curve, interrupted)
+    return state()
 
 
 def _snapshot(theta: Params, points: Tensor) -> tuple[Params, Tensor]:
     return {k: v.detach().clone() for k, v in theta.items()}, points.detach().clone()
+
+
+class _Score(NamedTuple):
+    """The objective (without the prior on the parameters), the bound, and the sites to move to."""
+
+    objective: Tensor
+    bound: float
+    W: Tensor
+    G: Tensor
+
+
+def _score(
+    kernel: Kernel,
+    theta: Params,
+    Z: Tensor,
+    sample: LearningSample,
+    likelihood: Likelihood,
+    W: Tensor,
+    G: Tensor,
+    log_T: Tensor,
+    options: LearningOptions,
+) -> _Score:
+    """Bound and leave-one-out of the q that the sites make under the kernel (eq. 5.4)."""
+    y = sample.y
+    weight = sample.scale * sample.weight
+    c = weight[:, None]
+    A, residual = features_of_sample(kernel, theta, Z, sample.X)
+    F, V, kl, _ = posterior_moments(A, c * W, c * G)
+    s2 = (V + residual[:, None]).clamp_min(MIN_VARIANCE)
+    terms = expected(likelihood, y, F, s2)
+    bound = torch.dot(weight, terms.value) - kl
+    objective = options.bound_weight * bound
+    if options.loo_weight:
+        # Leaving out removes one unit of a row, or all there is of it, together
+        # with the rows it stands for: otherwise those would betray its label.
+        unit = sample.scale * sample.weight.clamp_max(1.0)[:, None]
+        left = cavity(F, V, W * unit, G * unit)
+        F_loo, s2_loo = latents_of_classes(left.F, left.V + residual[:, None])
+        log_p = log_softmax_pairwise(F_loo, s2_loo, log_T.exp()).gather(1, y[:, None])[:, 0]
+        objective = objective + options.loo_weight * torch.dot(weight, log_p)
+    with torch.no_grad():
+        return _Score(objective, float(bound), terms.W, terms.slope + terms.W * F)

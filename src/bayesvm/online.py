@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from bayesvm.core.sites import dense_statistics
 from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.model import LoadedModel, Model, to_numpy
-from bayesvm.progress import Progress
+from bayesvm.progress import Progress, Step
 from bayesvm.rows import CanonicalRows, hash_values
 from bayesvm.training import Options, Trained, fit_posterior, rule_for
 
@@ -73,14 +73,12 @@ def worth_learning_anew(memory: Memory, data: CanonicalRows) -> bool:
 
 def continue_training(
     data: CanonicalRows, model: Model, memory: Memory, options: Options, progress: Progress
-) -> tuple[Trained, Natural | None]:
+) -> Trained:
     """Q from what forgotten rows taught and the sites of ``data`` (eqs. 3.1, 7.2).
 
     ``data`` are the remembered rows and the new ones. The kernel and the
     scale of the features stay as they are; inducing points are added while
-    fewer than ``options.n_inducing`` are in use. The second result is what
-    forgotten rows taught, under the new inducing points; None: nothing is
-    forgotten.
+    fewer than ``options.n_inducing`` are in use.
     """
     old = model.on(options.device, options.dtype)
     X = old.rows(data.X)
@@ -99,8 +97,12 @@ def continue_training(
             taught = None if taught is None else taught.carried(cross, old.Lz, rows.Lz)
         base = Natural.prior(start.linear.shape[0], rows.Lz) if taught is None else taught
     rule = rule_for(model.n_classes, options.rivals, options.seed)
-    ascent = fit_posterior(rows, rule, start, base, options, progress)
-    return Trained(rows, ascent, [], ascent.interrupted), taught
+
+    def report(step: Step) -> bool:
+        return progress(replace(step, state=lambda: Trained(rows, step.state(), [], False, taught)))
+
+    ascent = fit_posterior(rows, rule, start, base, options, report)
+    return Trained(rows, ascent, [], ascent.interrupted, taught)
 
 
 def _taught(memory: Memory, old: LoadedModel) -> Natural | None:
@@ -109,9 +111,7 @@ def _taught(memory: Memory, old: LoadedModel) -> Natural | None:
     return Natural(torch.as_tensor(memory.precision).to(old.Z), torch.as_tensor(memory.linear).to(old.Z))
 
 
-def remember(
-    trained: Trained, data: CanonicalRows, model: Model, taught: Natural | None, learned_from: int
-) -> Memory:
+def remember(trained: Trained, data: CanonicalRows, model: Model, learned_from: int) -> Memory:
     """The rows to keep, a random sample by content, and q without them.
 
     When rows are forgotten for the first time, the part of q that they made
@@ -120,11 +120,10 @@ def remember(
     Parameters
     ----------
     trained, data, model : the result of a fit to ``data``
-    taught : Natural or None
-        What rows forgotten earlier taught.
     learned_from : int
         Rows that the kernel was learned from.
     """
+    taught = trained.taught
     if len(data.y) <= _MEMORY_ROWS and taught is None:
         return Memory(data.X, data.y, data.weight, None, None, learned_from)
     order = np.argsort(hash_values(model.scaler.transform(data.X), data.y), kind="stable")

@@ -4,20 +4,43 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Protocol, TextIO
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TextIO
 
-__all__ = ["PrintedProgress", "Progress", "silent"]
+__all__ = ["PrintedProgress", "Progress", "Step", "silent"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of one stage of a fit.
+
+    Attributes
+    ----------
+    stage : str
+    number, total : int
+        This step, and how many there are at most.
+    bound, change : float
+        The bound after it and how much the step changed.
+    state : callable
+        What the stage would return if it ended here; computed when called.
+    """
+
+    stage: str
+    number: int
+    total: int
+    bound: float
+    change: float
+    state: Callable[[], Any]
 
 
 class Progress(Protocol):
     """Called after every step of a stage; a true answer ends the stage early."""
 
-    def __call__(self, stage: str, step: int, total: int, bound: float, change: float) -> bool:
-        """Report step ``step`` of at most ``total`` with the bound and the change it made."""
-        ...
+    def __call__(self, step: Step) -> bool: ...
 
 
-def silent(stage: str, step: int, total: int, bound: float, change: float) -> bool:
+def silent(step: Step) -> bool:
     """Report nothing."""
     return False
 
@@ -32,17 +55,20 @@ class PrintedProgress:
         self._open_line = False
         self._pending = ""
 
-    def __call__(self, stage: str, step: int, total: int, bound: float, change: float) -> bool:
+    def __call__(self, step: Step) -> bool:
         now = time.monotonic()
-        if stage != self._stage:
+        if step.stage != self._stage:
             self.close()
-            self._stage, self._started = stage, now
-        left = (now - self._started) / step * (total - step)
-        text = f"{stage} {step}/{total}  bound {bound:.6g}  change {change:.2g}  at most {left:.0f} s left"
+            self._stage, self._started = step.stage, now
+        left = (now - self._started) / step.number * (step.total - step.number)
+        text = (
+            f"{step.stage} {step.number}/{step.total}  bound {step.bound:.6g}  change {step.change:.2g}  "
+            f"at most {left:.0f} s left"
+        )
         if self._stream.isatty():
             self._stream.write(f"\r{text:<78}")
             self._open_line = True
-        elif step % max(1, total // 10) == 0:
+        elif step.number % max(1, step.total // 10) == 0:
             self._stream.write(text + "\n")
             self._pending = ""
         else:

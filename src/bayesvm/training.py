@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +28,11 @@ from bayesvm.inference.rivals import AllRivals, OneRival, RivalRule
 from bayesvm.learning_sample import learning_sample
 from bayesvm.model import Model, to_numpy
 from bayesvm.prediction import latents_of_classes
-from bayesvm.progress import Progress
+from bayesvm.progress import Progress, Step, silent
 from bayesvm.rows import CanonicalRows
 from bayesvm.scaling import Scaler
 
-__all__ = ["LeaveOneOut", "Options", "Trained", "train"]
+__all__ = ["LeaveOneOut", "Options", "Trained", "most_steps", "train"]
 
 FloatArray = npt.NDArray[np.floating]
 _BLOCK_NUMBERS = 2_000_000
@@ -71,12 +71,29 @@ class LeaveOneOut:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a fit produced."""
+    """What a fit produced.
+
+    Attributes
+    ----------
+    rows : TrainingRows
+    ascent : Ascent
+    kernel_curve : list of float
+        The bound while the kernel was learned.
+    interrupted : bool
+    taught : Natural or None
+        What rows that are no longer there taught q.
+    """
 
     rows: TrainingRows
     ascent: Ascent
     kernel_curve: list[float]
     interrupted: bool
+    taught: Natural | None = None
+
+
+def most_steps(options: Options) -> int:
+    """Steps that a fit may take at most, learning the kernel included."""
+    return options.max_iter + defaults.LEARNING_STEPS
 
 
 def likelihood_for(n_classes: int, rivals: str) -> Likelihood:
@@ -120,30 +137,98 @@ def train(
     # With two classes the one function is the difference of two: kernel 2k (eq. 7.1).
     kernel = Scaled(options.kernel, 2.0) if n_classes == 2 else options.kernel
     if start is None:
-        params = kernel.init(X)
-        Z = choose_inducing(X, weight, options.n_inducing)
+        params, Z, q = kernel.init(X), choose_inducing(X, weight, options.n_inducing), None
     else:
         loaded = start.on(options.device, options.dtype)
-        params, Z = loaded.params, loaded.Z
-    rule = rule_for(n_classes, options.rivals, options.seed)
-    likelihood = likelihood_for(n_classes, "exact" if options.rivals == "sampled" else options.rivals)
-    J = likelihood.n_latents(n_classes)
-
-    learned: Learned | None = None
-    if options.hyperparameters != "fixed" and options.inference != "adam":
-        learned = _learn(X, y, weight, kernel, params, Z, likelihood, n_classes, options, progress)
-        params = learned.params
-        if options.learn_inducing:
-            Z = learned.Z
-    with torch.no_grad():
-        rows = TrainingRows(X, y, weight, key, kernel, params, Z, n_classes)
-        if start is not None:
-            begin = Natural.of(loaded.q)
-        elif learned is not None and learned.natural.linear.shape[0] == J:
-            begin = _carried(learned, rows)
-        else:
-            begin = _ridge_start(rows, J)
+        params, Z, q = loaded.params, loaded.Z, Natural.of(loaded.q)
+    job = _Job(X, y, weight, key, kernel, params, Z, n_classes, options, q)
     if options.inference == "adam":
+        return job.by_adam(progress)
+    if options.hyperparameters == "fixed":
+        return job.posterior(None, options.max_iter, progress)
+
+    def report(step: Step) -> bool:
+        """A fit that ends here still makes one sweep over all rows."""
+        return progress(replace(step, state=lambda: job.posterior(step.state(), 1, silent)))
+
+    return job.posterior(job.learned(report), options.max_iter, progress)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Rows, kernel and inducing points to begin with, and the stages that start from them."""
+
+    X: Tensor
+    y: Tensor
+    weight: Tensor
+    key: Tensor
+    kernel: Kernel
+    params: Params
+    Z: Tensor
+    n_classes: int
+    options: Options
+    q: Natural | None
+
+    @property
+    def n_latents(self) -> int:
+        return likelihood_for(self.n_classes, self.options.rivals).n_latents(self.n_classes)
+
+    def rows(self, params: Params, Z: Tensor) -> TrainingRows:
+        """All rows under some kernel parameters and inducing points."""
+        return TrainingRows(self.X, self.y, self.weight, self.key, self.kernel, params, Z, self.n_classes)
+
+    def learned(self, progress: Progress) -> Learned:
+        """Learn the kernel on a sample of the rows, with fewer inducing points if there are many."""
+        options = self.options
+        recipe = LearningOptions(
+            bound_weight=defaults.BOUND_WEIGHT[options.hyperparameters],
+            loo_weight=defaults.LEAVE_ONE_OUT_WEIGHT[options.hyperparameters],
+            steps=defaults.LEARNING_STEPS,
+            rate=options.learning_rate or defaults.LEARNING_RATE,
+            damping=defaults.SITE_DAMPING,
+            learn_inducing=options.learn_inducing,
+            prior_scale=defaults.PRIOR_SCALE,
+        )
+        sample = learning_sample(self.X, self.y, self.weight, self.n_classes)
+        Z = self.Z
+        if not options.learn_inducing and Z.shape[0] > defaults.LEARNING_INDUCING:
+            Z = choose_inducing(self.X, self.weight, defaults.LEARNING_INDUCING)
+        # With sampled rivals the kernel is still learned against all of them.
+        rivals = "exact" if options.rivals == "sampled" else options.rivals
+        likelihood = likelihood_for(self.n_classes, rivals)
+        return learn_kernel(self.kernel, self.params, Z, sample, likelihood, recipe, progress)
+
+    def posterior(self, learned: Learned | None, max_iter: int, progress: Progress) -> Trained:
+        """Fit q to all rows under the learned kernel, whether its learning has ended or not."""
+        params, Z, curve, interrupted = self.params, self.Z, list[float](), False
+        if learned is not None:
+            learned = learned.to(self.X.dtype)
+            params, curve, interrupted = learned.params, learned.curve, learned.interrupted
+            Z = learned.Z if self.options.learn_inducing else Z
+        with torch.no_grad():
+            rows = self.rows(params, Z)
+            begin = self._start(rows, learned)
+        options = replace(self.options, max_iter=max_iter)
+        base = Natural.prior(self.n_latents, rows.Lz)
+
+        def report(step: Step) -> bool:
+            return progress(replace(step, state=lambda: Trained(rows, step.state(), curve, False)))
+
+        rule = rule_for(self.n_classes, options.rivals, options.seed)
+        ascent = fit_posterior(rows, rule, begin, base, options, report)
+        return Trained(rows, ascent, curve, interrupted or ascent.interrupted)
+
+    def _start(self, rows: TrainingRows, learned: Learned | None) -> Natural:
+        """Where q begins: the last model, the kernel's learning, or a ridge regression."""
+        if self.q is not None:
+            return self.q
+        if learned is not None and learned.natural.linear.shape[0] == self.n_latents:
+            return _carried(learned, rows)
+        return _ridge_start(rows, self.n_latents)
+
+    def by_adam(self, progress: Progress) -> Trained:
+        """The paper's recipe: q, kernel and inducing points at once."""
+        options = self.options
         recipe = adam.AdamOptions(
             rate=options.learning_rate or defaults.PAPER_RATE,
             batch_size=options.batch_size,
@@ -153,11 +238,20 @@ def train(
             learn_inducing=options.learn_inducing,
             seed=options.seed,
         )
-        rows, ascent = adam.ascend(rows, rule, begin, recipe, progress)
-    else:
-        ascent = fit_posterior(rows, rule, begin, Natural.prior(J, rows.Lz), options, progress)
-    interrupted = ascent.interrupted or (learned is not None and learned.interrupted)
-    return Trained(rows, ascent, learned.curve if learned else [], interrupted)
+        with torch.no_grad():
+            rows = self.rows(self.params, self.Z)
+            begin = self._start(rows, None)
+
+        def report(step: Step) -> bool:
+            def state() -> Trained:
+                rows, ascent = step.state()
+                return Trained(rows, ascent, [], False)
+
+            return progress(replace(step, state=state))
+
+        rule = rule_for(self.n_classes, options.rivals, options.seed)
+        rows, ascent = adam.ascend(rows, rule, begin, recipe, report)
+        return Trained(rows, ascent, [], ascent.interrupted)
 
 
 def fit_posterior(
@@ -178,34 +272,6 @@ def fit_posterior(
                 progress,
             )
         return coordinate.ascend(rows, rule, start, base, options.max_iter, options.tol, progress)
-
-
-def _learn(
-    X: Tensor,
-    y: Tensor,
-    weight: Tensor,
-    kernel: Kernel,
-    params: Params,
-    Z: Tensor,
-    likelihood: Likelihood,
-    n_classes: int,
-    options: Options,
-    progress: Progress,
-) -> Learned:
-    """Learn the kernel on a sample of the rows, with fewer inducing points if there are many."""
-    sample = learning_sample(X, y, weight, n_classes)
-    if not options.learn_inducing and Z.shape[0] > defaults.LEARNING_INDUCING:
-        Z = choose_inducing(X, weight, defaults.LEARNING_INDUCING)
-    recipe = LearningOptions(
-        bound_weight=defaults.BOUND_WEIGHT[options.hyperparameters],
-        loo_weight=defaults.LEAVE_ONE_OUT_WEIGHT[options.hyperparameters],
-        steps=defaults.LEARNING_STEPS,
-        rate=options.learning_rate or defaults.LEARNING_RATE,
-        damping=defaults.SITE_DAMPING,
-        learn_inducing=options.learn_inducing,
-        prior_scale=defaults.PRIOR_SCALE,
-    )
-    return learn_kernel(kernel, params, Z, sample, likelihood, recipe, progress).to(X.dtype)
 
 
 def _carried(learned: Learned, rows: TrainingRows) -> Natural:

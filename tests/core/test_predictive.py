@@ -114,13 +114,13 @@ def test_differences_at_the_nodes_have_the_moments_of_the_latents(n_classes):
     y = torch.tensor([0, 1, n_classes - 1])
     margins, w = margins_at_nodes(F, s2, y, 256)
     assert float(w.sum()) == pytest.approx(1.0)
-    mean = torch.einsum("nsc,s->nc", margins, w)
+    mean = torch.einsum("cns,s->nc", margins, w)
     torch.testing.assert_close(mean, F - F.gather(1, y[:, None]), atol=1e-9, rtol=0)
-    variance = torch.einsum("nsc,s->nc", (margins - mean[:, None]).square(), w)
+    variance = torch.einsum("cns,s->nc", (margins - mean.mT[:, :, None]).square(), w)
     own = torch.nn.functional.one_hot(y, n_classes).bool()
     truth = (s2 + s2.gather(1, y[:, None])).masked_fill(own, 0.0)
     assert float((variance - truth).abs().mean()) < (1e-8 if n_classes == 2 else 0.15)
-    assert not bool(margins[own.unsqueeze(1).expand_as(margins)].any())
+    assert not bool(margins[own.mT.unsqueeze(2).expand_as(margins)].any())
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 8])

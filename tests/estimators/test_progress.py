@@ -1,10 +1,12 @@
 """Printed progress, scikit-learn's callbacks, and Ctrl-C."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 
 from bayesvm import BayesianSVC
@@ -83,11 +85,65 @@ def test_callback_may_stop_the_fit():
     assert_sound(model, X)
 
 
-def test_progress_bar_and_scores():
+class Snapshots:
+    """Keeps what the fit would be if it ended at each step, and ends it after some."""
+
+    def __init__(self, last=None):
+        self.last, self.taken = last, []
+
+    def setup(self, estimator, context):
+        pass
+
+    teardown = on_fit_task_begin = setup
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        if context.parent is not None:
+            self.taken.append((context.task_name, fitted_estimator))
+            return self.last is not None and len(self.taken) >= self.last
+        return False
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"rivals": "exact"},
+        {"rivals": "sampled"},
+        {"inference": "natural", "batch_size": 40},
+        {"inference": "adam", "batch_size": 40, "max_iter": 8},
+        {"learn_inducing": True, "n_inducing": 9},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("last", [3, 27])
+def test_estimator_handed_to_callbacks_is_the_fit_that_ends_there(settings, last):
     X, y = three_blobs()
-    monitor = callback.ScoringMonitor(scoring="accuracy")
-    model = BayesianSVC(**FAST).set_callbacks(monitor).fit(X, y)
-    assert monitor.get_logs().data[0]["accuracy"] == pytest.approx(model.score(X, y))
+    snapshots = Snapshots()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # ten sweeps may not suffice
+        BayesianSVC(**{"tol": 1e-9, "max_iter": 10, "random_state": 0, **settings}).set_callbacks(
+            snapshots
+        ).fit(X, y)
+    last = min(last, len(snapshots.taken))
+    stage, taken = snapshots.taken[last - 1]
+    if stage == "kernel":  # such a fit still makes one sweep, without burn-in
+        settings = {**settings, "max_iter": 1}
+    model = BayesianSVC(**{"tol": 1e-9, "max_iter": 10, "random_state": 0, **settings})
+    model.set_callbacks(Snapshots(last)).fit(X, y)
+    np.testing.assert_allclose(taken.predict_proba(X), model.predict_proba(X), atol=1e-12)
+    assert taken.loo_log_loss_ == pytest.approx(model.loo_log_loss_)
+    assert taken.kernel_curve_.tolist() == model.kernel_curve_.tolist()
+
+
+def test_scores_of_every_step():
+    X, y = three_blobs()
+    monitor = callback.ScoringMonitor(scoring="neg_log_loss")
+    model = BayesianSVC(random_state=0).set_callbacks(monitor).fit(X, y)
+    log = monitor.get_logs().data
+    steps = [r["neg_log_loss"] for r in log if r["task_name"] == "kernel"]
+    assert len(steps) == len(model.kernel_curve_)
+    assert len(set(steps)) > 1
+    assert log[-1]["task_name"] == "fit"
+    assert -log[-1]["neg_log_loss"] == pytest.approx(log_loss(y, model.predict_proba(X)))
 
 
 def test_progress_bar(capsys):
@@ -118,6 +174,7 @@ def test_ctrl_c_leaves_a_usable_model(stage, settings, at):
     with pytest.warns(ConvergenceWarning, match="interrupted.*best"):
         model.fit(X, y)
     assert_sound(model, X)
+    assert model.interrupted_
     assert not model.converged_ or stage == "kernel"
 
 

@@ -20,15 +20,15 @@ class InterruptAt:
     def __init__(self, step: int) -> None:
         self.step = step
 
-    def __call__(self, stage, step, total, bound, change):
-        if step == self.step:
+    def __call__(self, step):
+        if step.number == self.step:
             raise KeyboardInterrupt
         return False
 
 
 class StopAt(InterruptAt):
-    def __call__(self, stage, step, total, bound, change):
-        return step == self.step
+    def __call__(self, step):
+        return step.number == self.step
 
 
 def _run(method, rows, progress):

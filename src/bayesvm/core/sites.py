@@ -66,7 +66,7 @@ class _PosteriorFromSites(torch.autograd.Function):
     r"""(A, W, G) -> (F, V, KL) with the gradient with respect to A in closed form.
 
     With :math:`B_j = S_j A^\top`, adjoints :math:`\bar F, \bar V, \bar k` and
-    :math:`u_j = B_j \bar F_j + \bar k S_j m_j`,
+    :math:`u_j = B_j \bar F_j + \bar k S_j m_j = S_j (A^\top \bar F_j + \bar k m_j)`,
 
     .. math::
         Q_j &= B_j \mathrm{diag}(\bar V_j) B_j^\top + \tfrac12 (u_j m_j^\top + m_j u_j^\top)
@@ -91,16 +91,16 @@ class _PosteriorFromSites(torch.autograd.Function):
         V = (B * A[:, None, :]).sum(-1).clamp_min(0.0)
         trace = S.diagonal(dim1=-2, dim2=-1).sum()
         kl = 0.5 * (trace + q.m.square().sum() - C * P + linalg.log_det(q.R).sum())
-        ctx.save_for_backward(G, WA, B, S, q.m)
+        ctx.save_for_backward(A, G, WA, B, S, q.m)
         ctx.mark_non_differentiable(q.m)
         return A @ q.m.mT, V, kl, q.m
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         gF, gV, gk, _ = grads
-        G, WA, B, S, m = ctx.saved_tensors
+        A, G, WA, B, S, m = ctx.saved_tensors
         _, C, P = B.shape
-        u = torch.einsum("ncp,nc->cp", B, gF) + gk * (S @ m.unsqueeze(-1)).squeeze(-1)
+        u = (S @ (gF.mT @ A + gk * m).unsqueeze(-1)).squeeze(-1)
         VB = gV.unsqueeze(-1) * B
         outer = u.unsqueeze(-1) * m.unsqueeze(-2)
         Q = VB.permute(1, 2, 0) @ B.transpose(0, 1)

@@ -24,13 +24,12 @@ from bayesvm.estimators.validation import (
     class_indices,
     with_class_weights,
 )
-from bayesvm.inference.natural_parameters import Natural
 from bayesvm.model import to_numpy
 from bayesvm.online import GROWTH, Memory, continue_training, remember, worth_learning_anew
 from bayesvm.rows import CanonicalRows, canonical_rows
 from bayesvm.scaling import Scaler, fit_scaler
 from bayesvm.summary import summarise
-from bayesvm.training import Trained, as_model, train
+from bayesvm.training import Trained, as_model, most_steps, train
 
 __all__ = ["BayesianSVC"]
 
@@ -118,7 +117,8 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
     sites_ : SiteArrays
     n_iter_ : int
         Sweeps done.
-    converged_ : bool
+    converged_, interrupted_ : bool
+        Whether the sweeps settled, and whether Ctrl-C ended the fit early.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if X had string column names.
@@ -221,10 +221,13 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         if previous is not None:
             check_same_model(known, self.classes_, previous.kernel, options.kernel)
         scaler = fit_scaler(data.X, data.weight) if previous is None else previous.scaler
-        steps = options.max_iter + defaults.LEARNING_STEPS
-        reporter = FitReporter(self, X, y, sample_weight, steps, bool(self.verbose))
+
+        def fitted(trained: Trained) -> dict[str, Any]:
+            return self._fitted(trained, scaler, data, X_all, len(data.y))
+
+        reporter = FitReporter(self, X, y, sample_weight, most_steps(options), fitted)
         trained = train(data, scaler, len(self.classes_), options, previous, reporter.progress)
-        self._store(trained, scaler, data, X_all, None, len(data.y), reporter.stopped)
+        self._store(fitted(trained), reporter.stopped)
         reporter.close()
         return self
 
@@ -266,22 +269,23 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         data, X_all = self._canonical(X, y, sample_weight, known, first, memory)
         n_rows, n_classes = len(data.y), len(self.classes_)
         options = resolve_options(self, n_rows, n_classes, self._seed)
-        steps = options.max_iter + defaults.LEARNING_STEPS
-        reporter = FitReporter(self, X, y, sample_weight, steps, bool(self.verbose))
-        taught = None
-        if memory is None or worth_learning_anew(memory, data):
-            scaler = fit_scaler(data.X, data.weight).with_all_columns()
+        anew = memory is None or worth_learning_anew(memory, data)
+        scaler = fit_scaler(data.X, data.weight).with_all_columns() if anew else self.model_.scaler
+        learned_from = n_rows if memory is None or anew else memory.learned_from
+
+        def fitted(trained: Trained) -> dict[str, Any]:
+            return self._fitted(trained, scaler, data, X_all, learned_from)
+
+        reporter = FitReporter(self, X, y, sample_weight, most_steps(options), fitted)
+        if memory is None or anew:
             if np.unique(data.y).size == 1:  # one class says nothing about the kernel
                 options = replace(options, hyperparameters="fixed")
             trained = train(data, scaler, n_classes, options, None, reporter.progress)
-            learned_from = n_rows
         else:
-            scaler = self.model_.scaler
             if self.n_inducing == "auto":
                 options = replace(options, n_inducing=GROWTH * options.n_inducing)
-            trained, taught = continue_training(data, self.model_, memory, options, reporter.progress)
-            learned_from = memory.learned_from
-        self._store(trained, scaler, data, X_all, taught, learned_from, reporter.stopped)
+            trained = continue_training(data, self.model_, memory, options, reporter.progress)
+        self._store(fitted(trained), reporter.stopped)
         reporter.close()
         return self
 
@@ -312,27 +316,18 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         )
         return replace(data, index=data.index[len(memory.y) :]), X
 
-    def _store(
+    def _fitted(
         self,
         trained: Trained,
         scaler: Scaler,
         data: CanonicalRows,
         X: FloatArray,
-        taught: Natural | None,
         learned_from: int,
-        stopped: bool,
-    ) -> None:
-        """Set the fitted attributes and say what a user should know."""
+    ) -> dict[str, Any]:
+        """The fitted attributes that a training, finished or not, amounts to."""
         ascent = trained.ascent
         summary = summarise(trained)
         model = as_model(trained, scaler, summary.calibration)
-        self.model_ = model
-        self.memory_ = remember(trained, data, model, taught, learned_from)
-        self.loo_confidence_ = summary.confidence
-        self.loo_correct_ = summary.correct
-        self.loo_weight_ = summary.weight
-        self.loo_score_ = summary.score
-        self.loo_log_loss_ = summary.log_loss
         proba = np.empty((X.shape[0], len(self.classes_)))
         inside = data.index >= 0
         proba[inside] = summary.proba[data.index[inside]]
@@ -340,32 +335,48 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
             proba[~inside] = prediction.proba(
                 model.on(str(trained.rows.X.device), trained.rows.X.dtype), X[~inside]
             )
-        self.loo_proba_ = proba
         sites = ascent.sites
-        self.sites_ = SiteArrays(
-            None if sites.classes is None else to_numpy(sites.classes).astype(np.int64),
-            to_numpy(sites.W),
-            to_numpy(sites.G),
-            data.index,
-        )
-        self.elbo_curve_ = np.asarray(ascent.curve)
-        self.kernel_curve_ = np.asarray(trained.kernel_curve)
-        self.n_iter_ = max(1, ascent.n_iter)
-        self.converged_ = ascent.converged
-        if summary.clipped > _CLIPPED_SHARE:
+        return {
+            "model_": model,
+            "memory_": remember(trained, data, model, learned_from),
+            "loo_confidence_": summary.confidence,
+            "loo_correct_": summary.correct,
+            "loo_weight_": summary.weight,
+            "loo_score_": summary.score,
+            "loo_log_loss_": summary.log_loss,
+            "loo_proba_": proba,
+            "loo_clipped_": summary.clipped,
+            "sites_": SiteArrays(
+                None if sites.classes is None else to_numpy(sites.classes).astype(np.int64),
+                to_numpy(sites.W),
+                to_numpy(sites.G),
+                data.index,
+            ),
+            "elbo_curve_": np.asarray(ascent.curve),
+            "kernel_curve_": np.asarray(trained.kernel_curve),
+            "n_iter_": max(1, ascent.n_iter),
+            "converged_": ascent.converged,
+            "interrupted_": trained.interrupted,
+        }
+
+    def _store(self, attributes: dict[str, Any], stopped: bool) -> None:
+        """Set the fitted attributes and say what a user should know."""
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        if self.loo_clipped_ > _CLIPPED_SHARE:
             warnings.warn(
-                f"{summary.clipped:.0%} of the rows all but determine the model on their own; their "
+                f"{self.loo_clipped_:.0%} of the rows all but determine the model on their own; their "
                 "leave-one-out probabilities, and what rests on them, are rough",
                 UserWarning,
                 stacklevel=4,
             )
-        if trained.interrupted:
+        if self.interrupted_:
             warnings.warn(
                 "the fit was interrupted; the model holds the best state reached so far",
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        elif not ascent.converged and self.tol > 0 and not stopped:
+        elif not self.converged_ and self.tol > 0 and not stopped:
             warnings.warn(
                 f"the fit did not converge in {self.n_iter_} sweeps; raise max_iter or tol",
                 ConvergenceWarning,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from bayesvm.progress import PrintedProgress, Progress
+from bayesvm.progress import PrintedProgress, Progress, Step
 
 __all__ = ["CallbackSupportMixin", "FitReporter", "with_callbacks"]
 
@@ -26,14 +26,34 @@ except ImportError:  # scikit-learn before 1.9
 class FitReporter:
     """Progress to the terminal if asked for, and to scikit-learn's callbacks if there are any.
 
-    ``stopped`` tells whether a callback asked for an early end.
+    Parameters
+    ----------
+    estimator, X, y, sample_weight : what is fitted to what
+    max_steps : int
+    fitted_attributes : callable
+        The attributes of an estimator whose training ended in a given state;
+        called only if a callback asks for a fitted estimator.
+
+    Attributes
+    ----------
+    progress : Progress
+        To be handed to the training.
+    stopped : bool
+        Whether a callback asked for an early end.
     """
 
     def __init__(
-        self, estimator: Any, X: Any, y: Any, sample_weight: Any, max_steps: int, verbose: bool
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        max_steps: int,
+        fitted_attributes: Callable[[Any], dict[str, Any]],
     ) -> None:
-        self._printed = PrintedProgress() if verbose else None
+        self._printed = PrintedProgress() if estimator.verbose else None
         self._estimator = estimator
+        self._fitted_attributes = fitted_attributes
         self._data = {
             "X": X,
             "y": y,
@@ -46,14 +66,20 @@ class FitReporter:
         self.progress: Progress = self._report
         self.stopped = False
 
-    def _report(self, stage: str, step: int, total: int, bound: float, change: float) -> bool:
+    def _report(self, step: Step) -> bool:
         if self._printed is not None:
-            self._printed(stage, step, total, bound, change)
-        if self._context is None:
+            self._printed(step)
+        if self._context is None or not getattr(self._estimator, "_skl_callbacks", ()):
             return False
-        task = self._context.subcontext(task_name=stage)
+        task = self._context.subcontext(task_name=step.stage)
         task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
-        stop = bool(task.call_on_fit_task_end(estimator=self._estimator, **self._data))
+        stop = bool(
+            task.call_on_fit_task_end(
+                estimator=self._estimator,
+                reconstruction_attributes=lambda: self._fitted_attributes(step.state()),
+                **self._data,
+            )
+        )
         self.stopped |= stop
         return stop
 

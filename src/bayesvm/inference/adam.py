@@ -20,7 +20,7 @@ from bayesvm.inference.evaluate import Ascent, evaluate
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.optimiser import Adam
 from bayesvm.inference.rivals import MIN_VARIANCE, AllRivals, OneRival, RivalRule
-from bayesvm.progress import Progress
+from bayesvm.progress import Progress, Step
 
 __all__ = ["AdamOptions", "AdamResult", "ascend"]
 
@@ -71,6 +71,15 @@ def ascend(
     converged = interrupted = False
     step = 0
     last: list[Tensor] = []
+
+    def state() -> AdamResult:
+        with torch.no_grad():
+            q = _gaussian(m, raw)
+            params: Params = {k: v.detach().clone() for k, v in theta.items()}
+            now = replace(rows, params=params, Z=Z.detach().clone())
+            sites = evaluate(now, rule, q, Natural.prior(q.m.shape[0], q.R), step).sites
+        return AdamResult(now, Ascent(q, Natural.of(q), sites, curve, len(curve), converged, interrupted))
+
     try:
         for epoch in range(1, options.max_iter + 1):
             generator = torch.Generator().manual_seed((options.seed * 1_000_003 + epoch) % 2**63)
@@ -90,7 +99,7 @@ def ascend(
             curve.append(epoch_bound)
             gain = _recent_gain(curve)
             converged = options.tol > 0 and gain < options.tol * float(total)
-            if progress("adam", epoch, options.max_iter, epoch_bound, gain) or converged:
+            if progress(Step("adam", epoch, options.max_iter, epoch_bound, gain, state)) or converged:
                 break
     except KeyboardInterrupt:
         interrupted = True
@@ -98,13 +107,7 @@ def ascend(
         with torch.no_grad():
             for parameter, value in zip(free, last, strict=True):
                 parameter.copy_(value)
-    with torch.no_grad():
-        q = _gaussian(m, raw)
-        params: Params = {k: v.detach().clone() for k, v in theta.items()}
-        final = replace(rows, params=params, Z=Z.detach().clone())
-        base = Natural.prior(q.m.shape[0], q.R)
-        sites = evaluate(final, rule, q, base, step).sites
-    return AdamResult(final, Ascent(q, Natural.of(q), sites, curve, len(curve), converged, interrupted))
+    return state()
 
 
 def _recent_gain(curve: list[float]) -> float:

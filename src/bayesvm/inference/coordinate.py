@@ -13,7 +13,7 @@ from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.evaluate import Ascent, Sites, evaluate
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import OneRival, RivalRule
-from bayesvm.progress import Progress
+from bayesvm.progress import Progress, Step
 
 __all__ = ["ascend", "base_gaussian", "change_of_means", "probe_features", "size_of_means"]
 
@@ -102,6 +102,10 @@ def _all_rivals(
     enough = tol * _BOUND_SHARE * float(rows.weight.sum())
     converged = interrupted = False
     sweep = 0
+
+    def state() -> Ascent:
+        return Ascent(q, natural, now.sites, curve, sweep, converged, interrupted)
+
     try:
         for sweep in range(1, max_iter + 1):
             moved, new_q = natural.towards(now.target, rho).posterior(centre)
@@ -118,13 +122,13 @@ def _all_rivals(
             natural, q, now, bound = moved, new_q, after, new_bound
             curve.append(bound)
             converged = change < tol * size_of_means(probe, q) or 0.0 <= gain < enough * rho
-            if progress("posterior", sweep, max_iter, bound, change) or converged:
+            if progress(Step("posterior", sweep, max_iter, bound, change, state)) or converged:
                 break
             # A step that gained nothing circles around the optimum: shorten it.
             rho = min(1.0, _GROWTH * rho) if gain > 0.0 else max(_SMALLEST_STEP, 0.5 * rho)
     except KeyboardInterrupt:
         interrupted = True
-    return Ascent(q, natural, now.sites, curve, sweep, converged, interrupted)
+    return state()
 
 
 def base_gaussian(base: Natural) -> tuple[Gaussian, bool]:
@@ -157,6 +161,15 @@ def _one_rival(
     converged = interrupted = False
     most = _MAX_AVERAGED if len(rows) <= _LARGE_ROWS else _MAX_AVERAGED_LARGE
     burn_in = min(_BURN_IN, max(0, max_iter - _MIN_AVERAGED))
+
+    def state() -> Ascent:
+        _, made = natural.posterior(centre=False)
+        if average.rivals:
+            sites = average.sites(rows.y)
+        else:
+            sites = evaluate(rows, rule, q, base, max_iter).sites
+        return Ascent(made, natural, sites, curve, len(curve), converged, interrupted)
+
     try:
         for sweep in range(1, max_iter + 1):
             now = evaluate(rows, rule, q, base, sweep)
@@ -171,15 +184,12 @@ def _one_rival(
             if averaged > 0:
                 average.add(now.sites)
                 converged = averaged >= _MIN_AVERAGED and change < tol * size_of_means(probe, q)
-            stop = progress("posterior", sweep, max_iter, curve[-1], change)
+            stop = progress(Step("posterior", sweep, max_iter, curve[-1], change, state))
             if stop or converged or averaged == most:
                 break
     except KeyboardInterrupt:
         interrupted = True
-    if not average.rivals:
-        average.add(evaluate(rows, rule, q, base, max_iter).sites)
-    _, q = natural.posterior(centre=False)
-    return Ascent(q, natural, average.sites(rows.y), curve, len(curve), converged, interrupted)
+    return state()
 
 
 @dataclass

@@ -11,7 +11,7 @@ from bayesvm.inference.coordinate import base_gaussian, change_of_means, probe_f
 from bayesvm.inference.evaluate import Ascent, evaluate
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import RivalRule
-from bayesvm.progress import Progress
+from bayesvm.progress import Progress, Step
 
 __all__ = ["ascend"]
 
@@ -43,6 +43,11 @@ def ascend(
     curve: list[float] = []
     converged = interrupted = False
     step = 0
+
+    def state() -> Ascent:
+        sites = evaluate(rows, rule, q, base, step).sites
+        return Ascent(q, natural, sites, curve, len(curve), converged, interrupted)
+
     try:
         for epoch in range(1, max_iter + 1):
             before, value = q, 0.0
@@ -59,9 +64,8 @@ def ascend(
             change = change_of_means(probe, before, q)
             curve.append(value - float(gaussian.kl_divergence(q, prior).sum()))
             converged = change < tol * size_of_means(probe, q)
-            if progress("posterior", epoch, max_iter, curve[-1], change) or converged:
+            if progress(Step("posterior", epoch, max_iter, curve[-1], change, state)) or converged:
                 break
     except KeyboardInterrupt:
         interrupted = True
-    final = evaluate(rows, rule, q, base, step)
-    return Ascent(q, natural, final.sites, curve, len(curve), converged, interrupted)
+    return state()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bayesvm.core.elementwise import exp_, exp_of
 from bayesvm.core.kernels.base import Params
 
 __all__ = ["RBF", "Matern32", "Matern52"]
@@ -76,7 +77,7 @@ class RBF(_Stationary):
     r"""Squared exponential, :math:`\sigma^2 \exp(-r^2/2)`."""
 
     def profile(self, r2: Tensor) -> Tensor:
-        return torch.exp(-0.5 * r2) if r2.requires_grad else r2.mul_(-0.5).exp_()
+        return exp_of(r2, -0.5) if r2.requires_grad else exp_(r2, -0.5)
 
 
 def _safe_sqrt(r2: Tensor) -> Tensor:
@@ -92,7 +93,7 @@ class Matern32(_Stationary):
 
     def profile(self, r2: Tensor) -> Tensor:
         r = _safe_sqrt(3.0 * r2)
-        return (1.0 + r) * torch.exp(-r)
+        return (1.0 + r) * exp_of(r, -1.0)
 
 
 @dataclass(frozen=True)
@@ -103,4 +104,4 @@ class Matern52(_Stationary):
 
     def profile(self, r2: Tensor) -> Tensor:
         r = _safe_sqrt(5.0 * r2)
-        return (1.0 + r + r * r / 3.0) * torch.exp(-r)
+        return (1.0 + r + r * r / 3.0) * exp_of(r, -1.0)

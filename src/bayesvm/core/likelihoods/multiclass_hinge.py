@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bayesvm.core.elementwise import exp_
 from bayesvm.core.likelihoods.base import RowTerms
 
 __all__ = ["MulticlassHinge"]
@@ -60,7 +61,7 @@ class MulticlassHinge:
         # Rows × classes × nodes, the only large arrays.
         z = (x[:, None, :] - F_rival[:, :, None]) / s[:, :, None]
         Phi = torch.special.ndtr(z)
-        hazard = z.square_().mul_(-0.5).exp_().mul_((_INV_SQRT_2PI / s)[:, :, None]).div_(Phi)
+        hazard = exp_(z.square_(), -0.5).mul_((_INV_SQRT_2PI / s)[:, :, None]).div_(Phi)
         mass = Phi.prod(1)  # P(M <= x)
         total = hazard.sum(1)
 
