@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bayesvm.core.elementwise import exp_
+from bayesvm.core.elementwise import LOG2_E
 from bayesvm.core.predictive import margins_at_nodes
 
 __all__ = ["SPREADS", "TEMPERATURES", "Calibration", "fit_calibration", "loss_curve"]
@@ -52,7 +52,7 @@ def loss_curve(F: Tensor, s2: Tensor, y: Tensor, weight: Tensor, temperatures: F
         behind, node_weight = margins_at_nodes(F[rows].float(), s2[rows].float(), y[rows], _NODES)
         scratch = torch.empty_like(behind)
         for i, T in enumerate(temperatures):
-            p = exp_(torch.mul(behind, float(T), out=scratch)).sum(0).reciprocal_() @ node_weight
+            p = torch.mul(behind, LOG2_E * float(T), out=scratch).exp2_().sum(0).reciprocal_() @ node_weight
             log_p = p.clamp_min_(torch.finfo(p.dtype).tiny).log_().to(weight.dtype)
             curve[i] -= float(torch.dot(weight[rows], log_p))
     return curve

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bayesvm.core.covariance import features_of_sample
+from bayesvm.core.covariance import Features, FeaturesOfRows
 from bayesvm.core.kernels.base import Kernel, Params
 from bayesvm.core.leave_one_out import cavity
 from bayesvm.core.likelihoods.base import Likelihood, expected
@@ -115,6 +115,7 @@ def learn_kernel(
     log_T = X.new_tensor(math.log(2.0)).requires_grad_()
     adam = Adam([*theta.values(), log_T, *([points] if options.learn_inducing else [])], betas=(0.9, 0.95))
     W, G = start_sites(sample.y, likelihood.n_latents(sample.n_classes), X)
+    features = FeaturesOfRows(kernel, X, points)
     good = _snapshot(theta, points)
     start = good[0]
     curve: list[float] = []
@@ -124,14 +125,14 @@ def learn_kernel(
         params, Z = good
         c = sample.scale * sample.weight[:, None]
         with torch.no_grad():
-            A, _ = features_of_sample(kernel, params, Z, X)
+            A, _ = features(params, Z)
             precision, linear = dense_statistics(A, c * W, c * G)
             eye = torch.eye(Z.shape[0], dtype=Z.dtype, device=Z.device)
         return Learned(params, Z, Natural(precision + eye, linear), curve, interrupted)
 
     try:
         for step in range(options.steps):
-            score = _score(kernel, theta, points, sample, likelihood, W, G, log_T, options)
+            score = _score(features(theta, points), sample, likelihood, W, G, log_T, options)
             objective = score.objective
             for name, value in theta.items():
                 objective = objective - 0.5 * ((value - start[name]) / options.prior_scale).square().sum()
@@ -166,9 +167,7 @@ class _Score(NamedTuple):
 
 
 def _score(
-    kernel: Kernel,
-    theta: Params,
-    Z: Tensor,
+    features: Features,
     sample: LearningSample,
     likelihood: Likelihood,
     W: Tensor,
@@ -180,7 +179,7 @@ def _score(
     y = sample.y
     weight = sample.scale * sample.weight
     c = weight[:, None]
-    A, residual = features_of_sample(kernel, theta, Z, sample.X)
+    A, residual = features
     F, V, kl, _ = posterior_moments(A, c * W, c * G)
     s2 = (V + residual[:, None]).clamp_min(MIN_VARIANCE)
     terms = expected(likelihood, y, F, s2)

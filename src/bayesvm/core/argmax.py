@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor
 
+from bayesvm.core.elementwise import exp_, normal_cdf
+
 __all__ = ["argmax_probability", "log_variation_ratio"]
 
 _INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
@@ -25,8 +27,8 @@ def argmax_probability(F: Tensor, s2: Tensor, n_nodes: int = 64) -> Tensor:
     grid = torch.linspace(0.0, 1.0, n_nodes, dtype=F.dtype, device=F.device)
     x = lower + (upper - lower) * grid
     z = (x[:, None, :] - F[:, :, None]) / s[:, :, None]
-    Phi = torch.special.ndtr(z)
-    hazard = z.square_().mul_(-0.5).exp_().mul_((_INV_SQRT_2PI / s)[:, :, None]).div_(Phi)
+    Phi = normal_cdf(z)
+    hazard = exp_(z.square_(), -0.5).mul_((_INV_SQRT_2PI / s)[:, :, None]).div_(Phi)
     P = torch.matmul(hazard, Phi.prod(1)[:, :, None])[:, :, 0]
     return P / P.sum(1, keepdim=True)
 

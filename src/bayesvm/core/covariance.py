@@ -9,8 +9,9 @@ from torch import Tensor
 
 from bayesvm.core import linalg
 from bayesvm.core.kernels.base import Kernel, Params
+from bayesvm.core.kernels.compose import on_rows
 
-__all__ = ["Features", "features_of_sample", "inducing_factor", "whitened_features"]
+__all__ = ["Features", "FeaturesOfRows", "inducing_factor", "whitened_features"]
 
 
 class Features(NamedTuple):
@@ -44,15 +45,21 @@ def _whitened(Lz: Tensor, Kxz: Tensor, diagonal: Tensor) -> Features:
     return Features(A, (diagonal - torch.linalg.vecdot(A, A)).clamp_min(0.0))
 
 
-def features_of_sample(kernel: Kernel, params: Params, Z: Tensor, X: Tensor) -> Features:
-    """Whitened features of a few rows under a new kernel, factor of K_ZZ included (eq. 1.3).
+class FeaturesOfRows:
+    """Whitened features of the same rows under one kernel after another (eq. 1.3).
 
-    One evaluation of the kernel serves both matrices: small problems pay
-    for the number of calls, and where the rows are the inducing points
-    themselves there is only one matrix to begin with.
+    Small problems pay for the number of calls. Where the rows are the
+    inducing points themselves there is only one matrix to compute, and the
+    kernel may prepare itself for the rows.
     """
-    if Z.shape == X.shape and torch.equal(Z, X):
-        Kxz = Kzz = kernel.cross(params, Z, Z)
-    else:
-        Kxz, Kzz = kernel.cross(params, torch.cat([X, Z]), Z).split([X.shape[0], Z.shape[0]])
-    return _whitened(linalg.cholesky(Kzz), Kxz, kernel.diag(params, X))
+
+    def __init__(self, kernel: Kernel, X: Tensor, Z: Tensor) -> None:
+        self._kernel = on_rows(kernel, X)
+        self._X = X
+        self._dense = Z.shape == X.shape and torch.equal(Z, X) and not Z.requires_grad
+
+    def __call__(self, params: Params, Z: Tensor) -> Features:
+        """Features under these parameters and inducing points, factor of K_ZZ included."""
+        Kxz = self._kernel.cross(params, self._X, self._X if self._dense else Z)
+        Kzz = Kxz if self._dense else self._kernel.cross(params, Z, Z)
+        return _whitened(linalg.cholesky(Kzz), Kxz, self._kernel.diag(params, self._X))

@@ -101,8 +101,16 @@ class AdditiveRBF:
         }
 
     def cross(self, params: Params, X: Tensor, Z: Tensor) -> Tensor:
+        return self.weighted_sum(X, Z, *self.weights(params))
+
+    def weights(self, params: Params) -> tuple[Tensor, Tensor]:
+        """Variances and inverse squared length scales of the features, shape (D,) each."""
         w = params["log_variance"].exp() * torch.softmax(params["logits"], 0)
-        q = torch.exp(-2.0 * params["log_length_scale"])
+        return w, torch.exp(-2.0 * params["log_length_scale"])
+
+    @staticmethod
+    def weighted_sum(X: Tensor, Z: Tensor, w: Tensor, q: Tensor) -> Tensor:
+        """The sum of one-dimensional kernels with these weights."""
         K: Tensor = _WeightedSum.apply(X, Z, w, q)  # type: ignore[no-untyped-call]
         return K
 
@@ -110,5 +118,5 @@ class AdditiveRBF:
         return params["log_variance"].exp().expand(X.shape[0])
 
     def relevance(self, params: Params, n_features: int) -> Tensor:
-        w = params["log_variance"].exp() * torch.softmax(params["logits"], 0)
-        return w * torch.exp(-2.0 * params["log_length_scale"])
+        w, q = self.weights(params)
+        return w * q

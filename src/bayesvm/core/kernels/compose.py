@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add, mul
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from bayesvm.core.kernels.additive import AdditiveRBF
 from bayesvm.core.kernels.base import Kernel, Params
+from bayesvm.core.kernels.levels import additive_on_rows
 from bayesvm.core.kernels.linear import Constant, Linear
 from bayesvm.core.kernels.stationary import RBF, Matern32, Matern52
 
-__all__ = ["KERNEL_NAMES", "Product", "Scaled", "Sum", "resolve_kernel"]
+__all__ = ["KERNEL_NAMES", "Product", "Scaled", "Sum", "on_rows", "resolve_kernel"]
+
+
+def on_rows(kernel: Kernel, X: Tensor) -> Kernel:
+    """The kernel prepared for many evaluations on the same rows; the same function otherwise."""
+    if isinstance(kernel, AdditiveRBF):
+        return additive_on_rows(kernel, X)
+    if isinstance(kernel, (_Composite, Scaled)):
+        return kernel.on_rows(X)
+    return kernel
 
 
 def _child(params: Params, i: int) -> Params:
@@ -30,6 +40,9 @@ class _Composite:
 
     def init(self, X: Tensor) -> Params:
         return {f"{i}.{name}": value for i, k in enumerate(self.kernels) for name, value in k.init(X).items()}
+
+    def on_rows(self, X: Tensor) -> Self:
+        return replace(self, kernels=tuple(on_rows(k, X) for k in self.kernels))
 
     def _each(self, method: str, params: Params, *args: Any) -> list[Tensor]:
         return [getattr(k, method)(_child(params, i), *args) for i, k in enumerate(self.kernels)]
@@ -76,6 +89,9 @@ class Scaled:
 
     def init(self, X: Tensor) -> Params:
         return self.kernel.init(X)
+
+    def on_rows(self, X: Tensor) -> Scaled:
+        return replace(self, kernel=on_rows(self.kernel, X))
 
     def cross(self, params: Params, X: Tensor, Z: Tensor) -> Tensor:
         return self.factor * self.kernel.cross(params, X, Z)

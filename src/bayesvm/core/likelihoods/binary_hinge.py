@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bayesvm.core.elementwise import normal_cdf
 from bayesvm.core.likelihoods.base import RowTerms
 
 __all__ = ["AugmentedBinaryHinge", "BinaryHinge"]
@@ -27,7 +28,7 @@ class BinaryHinge:
         sign, s = _signs(y, F), s2.sqrt()
         b = 1.0 - sign * F
         z = b / s
-        Phi = torch.special.ndtr(z)
+        Phi = normal_cdf(z)
         phi = torch.exp(-0.5 * z * z) * 0.3989422804014327
         value = -2.0 * (s * phi + b * Phi)
         return RowTerms(value[:, 0], 2.0 * sign * Phi, 2.0 * phi / s)
