@@ -68,7 +68,7 @@ def ascend(
 
 def probe_features(rows: TrainingRows) -> Tensor:
     """Features of the rows on which change is measured."""
-    return rows.features(rows.X[:_PROBE_ROWS]).A
+    return next(rows.blocks(_PROBE_ROWS)).features.A
 
 
 def change_of_means(probe: Tensor, before: Gaussian, after: Gaussian) -> float:
