@@ -5,8 +5,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 TORCH ?=
 STAMP := $(VENV)/.installed
+PEERS_VENV ?= .venv-peers
 
-.PHONY: env demo test test-all lint types benchmarks figures clean
+.PHONY: env peers-env demo test test-all lint types benchmarks figures clean
 
 env: $(STAMP)
 
@@ -20,8 +21,19 @@ else
 endif
 	@touch $@
 
+# What benchmarks/peers.py races against. TensorFlow wants its own versions of numpy and others, so GPflow
+# lives apart; GPyTorch shares our torch.
+peers-env: env
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "gpytorch==1.15.2"
+	@test -x $(PEERS_VENV)/bin/python || $(PYTHON) -m venv $(PEERS_VENV)
+	$(PEERS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check "gpflow==2.11" \
+		"tensorflow-cpu==2.21" "tf-keras==2.21" "tensorflow-probability==0.25" "setuptools<81" scikit-learn
+
 demo: env
-	$(BIN)/python examples/digits.py
+	$(BIN)/python examples/digits.py demo-output
+	@echo
+	$(BIN)/bayesvm fit --model demo-output/penguins.skops --report demo-output/penguins.html
+	@echo "Open demo-output/penguins.html in a browser."
 
 lint: env
 	$(BIN)/ruff check src tests benchmarks examples
@@ -40,9 +52,12 @@ test-all: lint types
 benchmarks: env
 	$(BIN)/python benchmarks/limits.py --json results/benchmarks/limits.json
 	$(BIN)/python benchmarks/quality.py --json results/benchmarks/quality.json
+	$(BIN)/python benchmarks/peers.py --json results/benchmarks/peers.json
 
 figures: env
 	$(BIN)/python docs/figures/decision_regions.py
+	$(BIN)/python docs/figures/peers.py
+	$(BIN)/python docs/figures/report.py
 
 clean:
 	rm -rf $(VENV) build dist demo-output .pytest_cache .mypy_cache .ruff_cache

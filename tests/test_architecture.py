@@ -52,7 +52,11 @@ def _starts(name: str, *prefixes: str) -> bool:
 core = [p for p in FILES if _within(p, "core")]
 inference = [p for p in FILES if _within(p, "inference")]
 # Everything between inference and the faces: no formula of theirs may need an estimator.
-middle = [p for p in FILES if p.parent == PACKAGE and p.name not in ("__init__.py", "persistence.py")]
+middle = [
+    p for p in FILES if p.parent == PACKAGE and p.name not in ("__init__.py", "__main__.py", "persistence.py")
+]
+# Built on the public face; nothing else knows of them.
+APPLICATIONS = ("tables", "report", "cli")
 
 
 def test_there_is_something_to_check():
@@ -86,6 +90,48 @@ def test_inference_never_names_a_likelihood(path):
 def test_modules_below_the_estimators_do_not_import_them(path):
     forbidden = ("bayesvm.estimators", "bayesvm.plotting")
     assert not any(_starts(name, *forbidden) for name in _of_the_library(path))
+
+
+# What users of the library have: no formulas, no algorithms, no stages of a fit.
+PUBLIC = (
+    "bayesvm.BayesianSVC",
+    "bayesvm.load",
+    "bayesvm.save",
+    "bayesvm._version",
+    "bayesvm.estimators.bayesian_svc",
+    "bayesvm.files",
+    "bayesvm.metrics",
+    "bayesvm.persistence",
+    "bayesvm.plotting",
+)
+
+
+def _allowed(path: Path) -> tuple[tuple[str, ...], set[str]]:
+    """Modules of the library and packages that a file of an application may import."""
+    science = {"numpy", "scipy", "sklearn"}
+    if _within(path, "tables"):
+        return (*PUBLIC, "bayesvm.tables"), science | {"pandas", "pyarrow", "skrub"}
+    if _within(path, "report"):
+        packages = science | {"pandas", "jinja2", "markupsafe", "matplotlib"}
+        return (*PUBLIC, "bayesvm.tables", "bayesvm.report"), packages
+    packages = science | {"pandas", "typer", "rich"}
+    return (*PUBLIC, "bayesvm.tables", "bayesvm.report", "bayesvm.cli"), packages
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if _within(p, *APPLICATIONS)], ids=_name)
+def test_applications_use_the_public_face(path):
+    modules, packages = _allowed(path)
+    assert all(name == "bayesvm" or _starts(name, *modules) for name in _of_the_library(path))
+    assert _third_party(path) <= packages
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if not _within(p, *APPLICATIONS)], ids=_name)
+def test_the_library_knows_nothing_of_its_applications(path):
+    applications = tuple(f"bayesvm.{name}" for name in APPLICATIONS)
+    if path.name == "__main__.py":
+        assert _of_the_library(path) <= {"bayesvm.cli", "bayesvm.cli.main"}
+    else:
+        assert not any(_starts(name, *applications) for name in _of_the_library(path))
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if _within(p, "estimators")], ids=_name)
@@ -132,20 +178,36 @@ def test_imports_have_no_cycles():
         visit(name, ())
 
 
-def test_importing_the_library_pulls_in_no_optional_package():
-    """Beyond what scikit-learn, which looks for pandas, imports by itself."""
+OPTIONAL = {
+    *("hypothesis", "jinja2", "matplotlib", "pandas", "polars", "pyarrow"),
+    *("pytest", "rich", "skops", "skrub", "typer"),
+}
+
+
+def _loaded_by(statement: str, before: str = "pass") -> set[str]:
+    """Top-level packages that a statement imports in a fresh interpreter, beyond those loaded before."""
     program = (
-        "import sys, sklearn.base, sklearn.utils.validation\n"
-        "before = set(sys.modules)\n"
-        "import bayesvm\n"
-        "heavy = ['matplotlib', 'skops', 'pandas', 'polars', 'hypothesis', 'pytest']\n"
-        "print([name for name in heavy if name in set(sys.modules) - before])"
+        f"import sys\n{before}\nbefore = set(sys.modules)\n{statement}\n"
+        "print(*sorted({name.split('.')[0] for name in set(sys.modules) - before}))"
     )
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"
+    return set(out.stdout.split())
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if not _within(p, "plotting")], ids=_name)
+def test_importing_the_library_pulls_in_no_optional_package():
+    """Beyond what scikit-learn, which looks for pandas, and rich for its callbacks, imports by itself."""
+    before = "import contextlib, sklearn.base, sklearn.utils.validation\n"
+    before += "with contextlib.suppress(ImportError): import sklearn.callback"
+    assert not _loaded_by("import bayesvm; bayesvm.BayesianSVC", before) & OPTIONAL
+
+
+def test_importing_the_applications_is_light():
+    """Names come when they are used, so that help comes at once."""
+    loaded = _loaded_by("import bayesvm, bayesvm.tables, bayesvm.cli, bayesvm.__main__")
+    assert not loaded & (OPTIONAL | {"numpy", "scipy", "sklearn", "torch"})
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if not _within(p, "plotting", *APPLICATIONS)], ids=_name)
 def test_optional_packages_are_imported_where_they_are_used_if_at_all(path):
     """At the top of a file they would be imported with the library."""
     tops = set()
@@ -154,4 +216,4 @@ def test_optional_packages_are_imported_where_they_are_used_if_at_all(path):
             tops |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             tops.add((node.module or "").split(".")[0])
-    assert not tops & {"matplotlib", "skops", "pandas", "polars"}
+    assert not tops & OPTIONAL

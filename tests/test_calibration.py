@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from bayesvm import calibration
-from bayesvm.calibration import SPREADS, TEMPERATURES, fit_calibration, loss_curve
+from bayesvm import calibration, defaults
+from bayesvm.calibration import SPREADS, TEMPERATURES, fit_calibration, fit_offsets, loss_curve
 from bayesvm.core.predictive import expected_softmax
 from tests.problems import moments, uniform
 
@@ -53,7 +53,7 @@ def test_smallest_temperature_within_a_thousandth_of_a_nat_is_taken(monkeypatch)
     curve = np.linspace(2.0, 1.0, len(TEMPERATURES))
     curve[9:] = 0.5
 
-    def stand_in(F, s2, y, w, T):
+    def stand_in(F, s2, y, w, T, log_odds=None):
         return 100.0 * np.interp(T, TEMPERATURES, curve)
 
     monkeypatch.setattr(calibration, "loss_curve", stand_in)
@@ -66,7 +66,8 @@ def test_smallest_temperature_within_a_thousandth_of_a_nat_is_taken(monkeypatch)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_coarse_search_finds_what_a_full_search_finds(seed):
+def test_coarse_search_finds_what_a_full_search_finds(seed, monkeypatch):
+    monkeypatch.setattr(defaults, "OFFSET_PRECISION", 1e12)
     rng = np.random.default_rng(seed)
     F = torch.as_tensor(rng.normal(size=(200, 4)) * rng.uniform(0.2, 4.0))
     s2 = torch.as_tensor(rng.uniform(0.01, 0.5, size=(200, 4)))
@@ -105,4 +106,41 @@ def test_weights_count_as_rows():
     _, F, s2 = moments(300, 3, seed=2)
     y = labels_drawn_from(torch.softmax(3.0 * F, 1).numpy(), seed=3)
     twice = fit_calibration(F.repeat(2, 1), s2.repeat(2, 1), y.repeat(2), torch.ones(600).double())
-    assert fit_calibration(F, s2, y, torch.full((300,), 2.0).double()) == twice
+    heavy = fit_calibration(F, s2, y, torch.full((300,), 2.0).double())
+    assert (heavy.temperature, heavy.spread) == (twice.temperature, twice.spread)
+    assert heavy.offset == pytest.approx(twice.offset, abs=1e-5)  # single precision
+
+
+def _penalised(F, s2, y, w, T, b):
+    p = expected_softmax(F + b / T, s2, T, 64).gather(1, y[:, None])[:, 0]
+    return float(-(w * p.log()).sum() + 0.5 * defaults.OFFSET_PRECISION * b.square().sum())
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_offsets_minimise_the_penalised_log_loss(n_classes):
+    _, F, s2 = moments(400, n_classes, seed=4)
+    shift = torch.linspace(-1.0, 1.5, n_classes).double()
+    y = labels_drawn_from(expected_softmax(F + shift / 2.0, s2, 2.0).numpy(), seed=5)
+    w = uniform(400, seed=6, low=0.5, high=2.0)
+    b = fit_offsets(F, s2, y, w, 2.0)
+    assert float(b.sum()) == pytest.approx(0.0, abs=1e-12)
+    torch.testing.assert_close(b, shift - shift.mean(), atol=0.4, rtol=0)  # sampling noise of 400 labels
+    least = _penalised(F, s2, y, w, 2.0, b)
+    for c in range(n_classes):
+        for step in (-0.05, 0.05):
+            moved = b.clone()
+            moved[c] += step
+            assert _penalised(F, s2, y, w, 2.0, moved) > least
+
+
+def test_offsets_leave_balanced_data_alone():
+    _, F, s2 = moments(300, 3, seed=7)
+    y = labels_drawn_from(expected_softmax(F, s2, 2.0).numpy(), seed=8)
+    assert float(fit_offsets(F, s2, y, torch.ones(300).double(), 2.0).abs().max()) < 0.3
+
+
+def test_offsets_of_extreme_weights_are_finite():
+    _, F, s2 = moments(50, 3, seed=9)
+    y = F.argmax(1)
+    for size in (1e-200, 1e200):
+        assert bool(torch.isfinite(fit_offsets(F, s2, y, torch.full((50,), size, dtype=F.dtype), 2.0)).all())

@@ -3,6 +3,7 @@
 import io
 import os
 import pickle
+import zipfile
 from dataclasses import dataclass
 
 import joblib
@@ -137,17 +138,44 @@ def test_code_in_a_file_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"does not trust.*system"):
         bayesvm.load(path)
     path.write_bytes(pickle.dumps(Payload()))
-    with pytest.raises(Exception, match="zip"):
+    with pytest.raises(ValueError, match="not a model file"):
         bayesvm.load(path)
 
 
-def test_trusted_types_exist_and_are_ours():
+def test_trusted_types_exist_and_are_no_functions():
     import importlib
 
     for name in TRUSTED_TYPES:
         module, _, attribute = name.rpartition(".")
-        assert module.startswith("bayesvm.")
         assert isinstance(getattr(importlib.import_module(module), attribute), type)
+    foreign = {name for name in TRUSTED_TYPES if not name.startswith("bayesvm.")}
+    assert foreign == {"numpy.dtype", "skrub._datetime_encoder.DatetimeEncoder", "skrub._to_str.ToStr"}
+
+
+def test_files_that_are_no_models(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no model file"):
+        bayesvm.load(tmp_path / "nothing.skops")
+    with pytest.raises(ValueError, match="not a model file"):
+        bayesvm.load(tmp_path)
+    other = tmp_path / "other.zip"
+    with zipfile.ZipFile(other, "w") as archive:
+        archive.writestr("hello.txt", "hello")
+    with pytest.raises(ValueError, match="not a model file"):
+        bayesvm.load(other)
+    other.write_bytes(b"")
+    with pytest.raises(ValueError, match="not a model file"):
+        bayesvm.load(other)
+
+
+def test_missing_packages_are_named(tmp_path, monkeypatch):
+    path = bayesvm.save(BayesianSVC(), tmp_path / "model.skops")
+
+    def needs_skrub(*args, **kwargs):
+        raise ModuleNotFoundError("No module named 'skrub'", name="skrub")
+
+    monkeypatch.setattr(skops_io, "load", needs_skrub)
+    with pytest.raises(ImportError, match=r"needs skrub: pip install 'bayesvm\[cli\]'"):
+        bayesvm.load(path)
 
 
 def test_failed_saves_leave_nothing_behind(tmp_path, monkeypatch):
@@ -156,7 +184,7 @@ def test_failed_saves_leave_nothing_behind(tmp_path, monkeypatch):
     path = bayesvm.save(model, tmp_path / "model.skops")
     content = path.read_bytes()
 
-    def half(estimator, file):
+    def half(estimator, file, **settings):
         with open(file, "wb") as stream:
             stream.write(b"half")
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Temperature and spread of class probabilities, from leave-one-out latents (eq. 6.7)."""
+"""Temperature, spread and offsets of class probabilities, from leave-one-out latents (eqs. 6.7, 6.9)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from bayesvm import defaults
 from bayesvm.core.elementwise import LOG2_E
 from bayesvm.core.predictive import margins_at_nodes
 
-__all__ = ["SPREADS", "TEMPERATURES", "Calibration", "fit_calibration", "loss_curve"]
+__all__ = ["SPREADS", "TEMPERATURES", "Calibration", "fit_calibration", "fit_offsets", "loss_curve"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -28,18 +29,24 @@ _NATS_PER_LOG_SPREAD = 5.0
 _BLOCK_NUMBERS = 200_000
 _NODES = 64
 _STRIDE = 3
+_OFFSET_STEPS = 6
+_OFFSET_TOLERANCE = 0.01
+_LARGEST_LOG_ODDS = 30.0
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """How latents become class probabilities: E softmax(T f) with Var f scaled by the spread."""
+    """How latents become class probabilities: E softmax(T (f + offset)) with Var f scaled by the spread."""
 
     temperature: float
     spread: float
+    offset: tuple[float, ...]
 
 
-def loss_curve(F: Tensor, s2: Tensor, y: Tensor, weight: Tensor, temperatures: FloatArray) -> FloatArray:
-    """Weighted sums over rows of the log-loss at each temperature.
+def loss_curve(
+    F: Tensor, s2: Tensor, y: Tensor, weight: Tensor, temperatures: FloatArray, log_odds: Tensor | None = None
+) -> FloatArray:
+    """Weighted sums over rows of the log-loss of softmax(T f + log_odds) at each temperature.
 
     The latents at the nodes are computed once; a temperature then costs one
     power per row, node and class. Single precision: the curve is compared at
@@ -51,43 +58,85 @@ def loss_curve(F: Tensor, s2: Tensor, y: Tensor, weight: Tensor, temperatures: F
         rows = slice(start, start + size)
         behind, node_weight = margins_at_nodes(F[rows].float(), s2[rows].float(), y[rows], _NODES)
         scratch = torch.empty_like(behind)
+        ahead = None if log_odds is None else (log_odds[:, None] - log_odds[y[rows]]).exp().float()
         for i, T in enumerate(temperatures):
-            p = torch.mul(behind, LOG2_E * float(T), out=scratch).exp2_().sum(0).reciprocal_() @ node_weight
+            odds = torch.mul(behind, LOG2_E * float(T), out=scratch).exp2_()
+            if ahead is not None:
+                odds.mul_(ahead[:, :, None])
+            p = odds.sum(0).reciprocal_() @ node_weight
             log_p = p.clamp_min_(torch.finfo(p.dtype).tiny).log_().to(weight.dtype)
             curve[i] -= float(torch.dot(weight[rows], log_p))
     return curve
 
 
 def fit_calibration(F: Tensor, s2: Tensor, y: Tensor, weight: Tensor) -> Calibration:
-    """Temperature and spread of least leave-one-out log-loss, within the prior's reach.
+    """Temperature, spread and offsets of least leave-one-out log-loss, within their priors' reach.
 
     Spreads are tried from one downwards until they no longer pay. The best
     temperature moves little from one spread to the next, so only its
-    neighbourhood is searched after the first.
+    neighbourhood is searched after the first, and once more when the offsets
+    are known.
     """
     slack = _INDIFFERENCE * float(weight.sum())
-    best: tuple[float, Calibration] | None = None
-    middle: int | None = None
-    for spread in SPREADS:
-        variances = float(spread) * s2
-
-        def losses(index: npt.NDArray[np.int64], s2: Tensor = variances) -> FloatArray:
-            return loss_curve(F, s2, y, weight, TEMPERATURES[index])
-
-        if middle is None:
-            curve = _coarse_to_fine(losses, slack)
-        else:
-            curve = np.full(len(TEMPERATURES), np.inf)
-            near = np.arange(max(0, middle - 3), min(middle + 2, len(curve)))
-            curve[near] = losses(near)
-        cost = float(curve.min()) - _NATS_PER_LOG_SPREAD * float(np.log(spread))
-        if best is not None and cost >= best[0]:
-            break
-        T = TEMPERATURES[np.flatnonzero(curve <= curve.min() + slack)[0]]
-        best = (cost, Calibration(float(T), float(spread)))
+    n = len(TEMPERATURES)
+    curve = _coarse_to_fine(lambda i: loss_curve(F, s2, y, weight, TEMPERATURES[i]), slack)
+    cost, spread = float(curve.min()), 1.0
+    for smaller in SPREADS[1:]:
         middle = int(curve.argmin())
-    assert best is not None
-    return best[1]
+        near = np.arange(max(0, middle - 3), min(middle + 2, n))
+        tried = np.full(n, np.inf)
+        tried[near] = loss_curve(F, float(smaller) * s2, y, weight, TEMPERATURES[near])
+        new_cost = float(tried.min()) - _NATS_PER_LOG_SPREAD * float(np.log(smaller))
+        if new_cost >= cost:
+            break
+        curve, cost, spread = tried, new_cost, float(smaller)
+    s2 = spread * s2
+    T = _smallest_good(curve, slack)
+    log_odds = fit_offsets(F, s2, y, weight, T)
+    middle = int(np.argmin(np.abs(TEMPERATURES - T)))
+    near = np.arange(max(0, middle - 3), min(middle + 4, n))
+    curve = np.full(n, np.inf)
+    curve[near] = loss_curve(F, s2, y, weight, TEMPERATURES[near], log_odds)
+    T = _smallest_good(curve, slack)
+    return Calibration(T, spread, tuple((log_odds / T).tolist()))
+
+
+def _smallest_good(curve: FloatArray, slack: float) -> float:
+    """The smallest temperature whose loss is within the slack of the least."""
+    return float(TEMPERATURES[np.flatnonzero(curve <= curve.min() + slack)[0]])
+
+
+def fit_offsets(F: Tensor, s2: Tensor, y: Tensor, weight: Tensor, T: float) -> Tensor:
+    r"""Log-odds b of the classes in E softmax(T f + b), shape (C,), with a normal prior (eq. 6.9).
+
+    A few steps of expectation-maximisation over the nodes, each with Newton's
+    step for the multinomial logistic model that remains. They sum to zero.
+    """
+    C = F.shape[1]
+    b = F.new_zeros(C, dtype=torch.float64)
+    size = max(1, _BLOCK_NUMBERS // (_NODES * C))
+    largest = float(weight.max())  # weights of any size fit into single precision as shares of it
+    counts = b.index_add(0, y, weight.double())
+    light = (weight / largest).float()
+    for _ in range(_OFFSET_STEPS):
+        gradient = counts - defaults.OFFSET_PRECISION * b
+        curvature = defaults.OFFSET_PRECISION * torch.eye(C, dtype=b.dtype, device=b.device)
+        for start in range(0, F.shape[0], size):
+            rows = slice(start, start + size)
+            logits, node_weight = margins_at_nodes(F[rows].float(), s2[rows].float(), y[rows], _NODES)
+            pi = torch.softmax(logits.mul_(T).add_(b[:, None, None].float()), 0)  # [C, N, S]
+            own = pi.gather(0, y[None, rows, None].expand(1, -1, pi.shape[2]))[0] * node_weight
+            share = own / own.sum(1, keepdim=True).clamp_min(torch.finfo(own.dtype).tiny)
+            mine = pi * (light[rows, None] * share)
+            expected = largest * mine.sum((1, 2)).double()
+            gradient -= expected
+            curvature += torch.diag(expected) - largest * (mine.flatten(1) @ pi.flatten(1).mT).double()
+        # Adding the same to all classes changes nothing: that direction is made stiff, not singular.
+        step = torch.linalg.solve(curvature + curvature.diagonal().mean() / C, gradient - gradient.mean())
+        b = (b + step - step.mean()).clamp(-_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS)
+        if float(step.abs().max()) < _OFFSET_TOLERANCE:
+            break
+    return b.to(F.dtype)
 
 
 def _coarse_to_fine(losses: Callable[[npt.NDArray[np.int64]], FloatArray], slack: float) -> FloatArray:

@@ -22,6 +22,9 @@ SITE_DAMPING = 0.5
 BOUND_WEIGHT = {"blend": 1.0, "elbo": 1.0, "loo": 0.0}
 LEAVE_ONE_OUT_WEIGHT = {"blend": 1.0, "elbo": 0.0, "loo": 1.0}
 
+# Class probabilities.
+OFFSET_PRECISION = 1.0
+
 # The paper's recipe.
 PAPER_INDUCING = 64
 PAPER_RATE = 5e-4

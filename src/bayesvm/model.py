@@ -43,7 +43,8 @@ class Model:
     m, R : ndarray of shape (J, P) and (J, P, P)
         q(v_j): means and factors of the precisions; J is 1 for two classes.
     temperature, spread : float
-        How latents become class probabilities (eq. 6.7).
+    offset : ndarray of shape (n_classes,)
+        How latents become class probabilities (eqs. 6.7, 6.9).
     n_classes : int
     """
 
@@ -56,6 +57,7 @@ class Model:
     R: FloatArray
     temperature: float
     spread: float
+    offset: FloatArray
     n_classes: int
 
     def on(self, device: str, dtype: torch.dtype) -> LoadedModel:
@@ -84,6 +86,12 @@ class LoadedModel:
     Lz: Tensor
     q: Gaussian
     model: Model
+
+    def calibrated(self, F: Tensor, s2: Tensor) -> tuple[Tensor, Tensor, float]:
+        """Moments and temperature from which class probabilities are computed (eqs. 6.7, 6.9)."""
+        model = self.model
+        offset = torch.as_tensor(model.offset, dtype=F.dtype, device=F.device)
+        return F + offset, model.spread * s2, model.temperature
 
     def rows(self, X: FloatArray) -> Tensor:
         """Standardised rows as a tensor."""

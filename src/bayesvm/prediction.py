@@ -82,19 +82,21 @@ def map_rows(
 
 def proba(model: LoadedModel, X: FloatArray) -> FloatArray:
     """Class probabilities (eq. 6.4)."""
-    T, k, C = model.model.temperature, model.model.spread, model.model.n_classes
-    return map_rows(model, X, lambda F, s2: (expected_softmax(F, k * s2, T, _NODES),), 2 * _NODES * C)[0]
+
+    def softmax(F: Tensor, s2: Tensor) -> tuple[Tensor, ...]:
+        return (expected_softmax(*model.calibrated(F, s2), _NODES),)
+
+    return map_rows(model, X, softmax, 2 * _NODES * model.model.n_classes)[0]
 
 
 def uncertainty(model: LoadedModel, X: FloatArray) -> Uncertainty:
     """Entropies of the class probabilities (eq. 6.6)."""
-    T, k, C = model.model.temperature, model.model.spread, model.model.n_classes
 
     def entropies(F: Tensor, s2: Tensor) -> tuple[Tensor, ...]:
-        _, total, aleatoric = predictive_moments(F, k * s2, T, _NODES)
+        _, total, aleatoric = predictive_moments(*model.calibrated(F, s2), _NODES)
         return total, aleatoric, total - aleatoric
 
-    return Uncertainty(*map_rows(model, X, entropies, 4 * _NODES * C))
+    return Uncertainty(*map_rows(model, X, entropies, 4 * _NODES * model.model.n_classes))
 
 
 def variation_ratio(model: LoadedModel, X: FloatArray) -> FloatArray:

@@ -49,19 +49,19 @@ class LeaveOneOutSummary:
 
 
 def summarise(trained: Trained) -> LeaveOneOutSummary:
-    """Fit temperature and spread to the leave-one-out latents and score the result."""
+    """Fit the calibration to the leave-one-out latents and score the result."""
     rows = trained.rows
     loo = leave_one_out(rows, trained.ascent)
     n = min(len(rows), _CALIBRATION_ROWS, _CALIBRATION_NUMBERS // rows.n_classes + 1)
     with torch.no_grad():
         calibration = fit_calibration(loo.F[:n], loo.s2[:n], rows.y[:n], rows.weight[:n])
+        offset = loo.F.new_tensor(calibration.offset)
         size = max(1, _BLOCK_NUMBERS // (_NODES * rows.n_classes))
         proba = np.empty((len(rows), rows.n_classes))
         for i in range(0, len(rows), size):
             part = slice(i, i + size)
-            p = expected_softmax(
-                loo.F[part], calibration.spread * loo.s2[part], calibration.temperature, _NODES
-            )
+            variances = calibration.spread * loo.s2[part]
+            p = expected_softmax(loo.F[part] + offset, variances, calibration.temperature, _NODES)
             proba[part] = p.cpu().numpy()
     y = rows.y.cpu().numpy()
     weight = rows.weight.to(torch.float64).cpu().numpy()

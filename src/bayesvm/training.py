@@ -32,7 +32,7 @@ from bayesvm.progress import Progress, Step, silent
 from bayesvm.rows import CanonicalRows
 from bayesvm.scaling import Scaler
 
-__all__ = ["LeaveOneOut", "Options", "Trained", "most_steps", "train"]
+__all__ = ["LeaveOneOut", "Options", "Trained", "most_steps", "sweep_work", "train"]
 
 FloatArray = npt.NDArray[np.floating]
 _BLOCK_NUMBERS = 2_000_000
@@ -94,6 +94,12 @@ class Trained:
 def most_steps(options: Options) -> int:
     """Steps that a fit may take at most, learning the kernel included."""
     return options.max_iter + defaults.LEARNING_STEPS
+
+
+def sweep_work(n_rows: int, n_classes: int, options: Options) -> float:
+    """Multiplications of one exact sweep, a measure of how large a problem is."""
+    n_inducing = min(options.n_inducing, n_rows)
+    return float(likelihood_for(n_classes, options.rivals).n_latents(n_classes)) * n_rows * n_inducing**2
 
 
 def likelihood_for(n_classes: int, rivals: str) -> Likelihood:
@@ -325,5 +331,6 @@ def as_model(trained: Trained, scaler: Scaler, calibration: Calibration) -> Mode
         R=to_numpy(q.R),
         temperature=calibration.temperature,
         spread=calibration.spread,
+        offset=np.asarray(calibration.offset),
         n_classes=rows.n_classes,
     )

@@ -29,7 +29,8 @@ from bayesvm.online import GROWTH, Memory, continue_training, remember, worth_le
 from bayesvm.rows import CanonicalRows, canonical_rows
 from bayesvm.scaling import Scaler, fit_scaler
 from bayesvm.summary import summarise
-from bayesvm.training import Trained, as_model, most_steps, train
+from bayesvm.threads import threads_for
+from bayesvm.training import Trained, as_model, most_steps, sweep_work, train
 
 __all__ = ["BayesianSVC"]
 
@@ -111,8 +112,9 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
     loo_score_, loo_log_loss_ : float
         Accuracy and log-loss of ``loo_proba_``: estimates for new rows.
     temperature_, spread_ : float
-        How latents become class probabilities: E[softmax(T f)] with the latent
-        variances multiplied by the spread, both fitted by leave-one-out.
+    offset_ : ndarray of shape (n_classes,)
+        How latents become class probabilities: E[softmax(T (f + offset))] with
+        the latent variances multiplied by the spread, fitted by leave-one-out.
     feature_relevance_ : ndarray of shape (n_features,)
     sites_ : SiteArrays
     n_iter_ : int
@@ -226,8 +228,10 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
             return self._fitted(trained, scaler, data, X_all, len(data.y))
 
         reporter = FitReporter(self, X, y, sample_weight, most_steps(options), fitted)
-        trained = train(data, scaler, len(self.classes_), options, previous, reporter.progress)
-        self._store(fitted(trained), reporter.stopped)
+        with threads_for(sweep_work(len(data.y), len(self.classes_), options)):
+            trained = train(data, scaler, len(self.classes_), options, previous, reporter.progress)
+            attributes = fitted(trained)
+        self._store(attributes, reporter.stopped)
         reporter.close()
         return self
 
@@ -277,15 +281,17 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
             return self._fitted(trained, scaler, data, X_all, learned_from)
 
         reporter = FitReporter(self, X, y, sample_weight, most_steps(options), fitted)
-        if memory is None or anew:
-            if np.unique(data.y).size == 1:  # one class says nothing about the kernel
-                options = replace(options, hyperparameters="fixed")
-            trained = train(data, scaler, n_classes, options, None, reporter.progress)
-        else:
-            if self.n_inducing == "auto":
-                options = replace(options, n_inducing=GROWTH * options.n_inducing)
-            trained = continue_training(data, self.model_, memory, options, reporter.progress)
-        self._store(fitted(trained), reporter.stopped)
+        with threads_for(sweep_work(n_rows, n_classes, options)):
+            if memory is None or anew:
+                if np.unique(data.y).size == 1:  # one class says nothing about the kernel
+                    options = replace(options, hyperparameters="fixed")
+                trained = train(data, scaler, n_classes, options, None, reporter.progress)
+            else:
+                if self.n_inducing == "auto":
+                    options = replace(options, n_inducing=GROWTH * options.n_inducing)
+                trained = continue_training(data, self.model_, memory, options, reporter.progress)
+            attributes = fitted(trained)
+        self._store(attributes, reporter.stopped)
         reporter.close()
         return self
 

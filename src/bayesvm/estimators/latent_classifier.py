@@ -83,7 +83,7 @@ class LatentClassifier(ClassifierMixin, BaseEstimator):
         return prediction.sample_latents(model, X, n_samples, torch.Generator().manual_seed(seed))
 
     def sample_proba(self, X: Any, n_samples: int = 1, random_state: Any = None) -> FloatArray:
-        """Draws of the class probabilities softmax(T f), shape (n_samples, n_rows, n_classes).
+        """Draws of the class probabilities softmax(T (f + offset)), shape (n_samples, n_rows, n_classes).
 
         Their mean over draws tends to ``predict_proba``.
         """
@@ -91,6 +91,7 @@ class LatentClassifier(ClassifierMixin, BaseEstimator):
         if self.model_.spread != 1.0:
             mean = self.predict_latent(X)[0]
             f = mean + np.sqrt(self.model_.spread) * (f - mean)
+        f += self.model_.offset
         f *= self.model_.temperature
         f -= f.max(2, keepdims=True)
         p = np.exp(f, out=f)
@@ -180,6 +181,11 @@ class LatentClassifier(ClassifierMixin, BaseEstimator):
     def spread_(self) -> float:
         """Factor on the latent variances in class probabilities, fitted by leave-one-out."""
         return self.model_.spread
+
+    @property
+    def offset_(self) -> FloatArray:
+        """What is added to the latents in class probabilities, fitted by leave-one-out; sums to zero."""
+        return self.model_.offset
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")

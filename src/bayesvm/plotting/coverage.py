@@ -223,6 +223,7 @@ class CoverageDisplay:
             color=ACCENT,
             markersize=7,
             markeredgecolor="white",
+            clip_on=False,  # whole at the edge, too
             label=f"accepted {share:.0f} %: {correct:.1f} %",
             zorder=4,
         )

@@ -187,6 +187,7 @@ class ReliabilityDisplay:
             linewidth=1.2,
             elinewidth=1.2,
             capsize=0,
+            clip_on=False,  # dots at the edge are whole
             label=label if self.name is None else f"{self.name}, {label}",
             zorder=3,
         )

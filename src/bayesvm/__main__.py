@@ -1,0 +1,6 @@
+"""``python -m bayesvm`` is the command ``bayesvm``."""
+
+from bayesvm.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""Commands and their options.
+
+Each function here only reads its arguments: it answers with what is to be
+done, which the module of the command's name does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayesvm._version import __version__
+
+__all__ = ["Task", "app"]
+
+Task = Callable[[], int]
+
+app = typer.Typer(
+    help="Classify the rows of a table, and know which answers to trust.",
+    epilog="Try it without data: 'bayesvm fit' fits a bundled table of penguins.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+MaxError = Annotated[
+    float, typer.Option(metavar="SHARE", help="Error rate to keep among the rows the model answers.")
+]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="File that 'bayesvm fit' wrote.")]
+TableFile = Annotated[
+    Path | None, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet file; the bundled table if none.")
+]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"bayesvm {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+) -> None:
+    """What comes before a command."""
+
+
+@app.command()
+def fit(
+    table: TableFile = None,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", metavar="COLUMN", help="Column to predict.")
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", "-m", metavar="FILE", help="Where the model goes [default: TABLE.skops]"),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE", help="Where the report goes [default: TABLE.html]"),
+    ] = None,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
+    holdout: Annotated[
+        float, typer.Option(metavar="SHARE", help="Rows to judge a first fit on; 0 for none.")
+    ] = 0.2,
+    max_error: MaxError = 0.01,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column not to use; may be given again.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the model.")] = 0,
+    inducing: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Inducing points [default: by the size of the table]"),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option(help="Whether files that exist are replaced.")] = True,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> Task:
+    """Fit a model to a table, judge it, save it and write a report."""
+    from bayesvm.cli.fit import FitOptions, fit_command
+
+    options = FitOptions(
+        table=table,
+        target=target,
+        model=model,
+        report=report,
+        no_report=no_report,
+        holdout=holdout,
+        max_error=max_error,
+        ignore=tuple(ignore or ()),
+        seed=seed,
+        inducing=inducing,
+        overwrite=overwrite,
+        as_json=as_json,
+        quiet=quiet,
+    )
+    return partial(fit_command, options)
+
+
+@app.command()
+def predict(
+    model: ModelFile,
+    table: TableFile = None,
+    abstain: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Add the column ask_a_person: without those rows at most this share of answers is wrong.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="CSV, TSV or Parquet file; - for standard output [default: -]",
+        ),
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Put the columns of the table in front.")] = False,
+    as_json: AsJson = False,
+) -> Task:
+    """Predict the rows of a table: classes, probabilities and doubts as CSV."""
+    from bayesvm.cli.predict import predict_command
+
+    return partial(predict_command, model, table, abstain, output, keep, as_json)
+
+
+@app.command()
+def evaluate(
+    model: ModelFile,
+    table: TableFile = None,
+    max_error: MaxError = 0.01,
+    as_json: AsJson = False,
+) -> Task:
+    """Judge a model on a table whose labels are known."""
+    from bayesvm.cli.evaluate import evaluate_command
+
+    return partial(evaluate_command, model, table, max_error, as_json)
+
+
+@app.command()
+def info(model: ModelFile, as_json: AsJson = False) -> Task:
+    """Say what a model was trained on, how good it is, and how to load it."""
+    from bayesvm.cli.info import info_command
+
+    return partial(info_command, model, as_json)

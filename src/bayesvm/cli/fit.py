@@ -1,0 +1,135 @@
+"""``bayesvm fit``: from a table to a model file, a report and a summary."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bayesvm.cli.notes import collected_notes, print_notes
+from bayesvm.cli.options import check_share
+from bayesvm.cli.progress import FitProgress, shown_progress
+from bayesvm.cli.sections import print_json, print_sections
+from bayesvm.cli.status import DONE, INTERRUPTED
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["FitOptions", "fit_command"]
+
+_COLUMNS_LISTED = 30
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Arguments of the command."""
+
+    table: Path | None
+    target: str | None
+    model: Path | None
+    report: Path | None
+    no_report: bool
+    holdout: float
+    max_error: float
+    ignore: tuple[str, ...]
+    seed: int
+    inducing: int | None
+    overwrite: bool
+    as_json: bool
+    quiet: bool
+
+
+def fit_command(options: FitOptions) -> int:
+    """Fit, save, report and summarise."""
+    check_share("--max-error", options.max_error)
+    model_path, report_path = _outputs(options)
+    with collected_notes() as notes, shown_progress(not options.quiet) as steps:
+        steps.start("Starting")
+        import bayesvm
+        from bayesvm.cli.summary import FitSummary
+        from bayesvm.report import find_pitfalls, write_report
+        from bayesvm.tables import fit_table
+
+        steps.start("Reading the table")
+        table, target, source = _read(options)
+        titles = ["Fitting a part of the rows, to judge it on the rest"] if options.holdout > 0 else []
+        fit = fit_table(
+            table,
+            target,
+            holdout=options.holdout,
+            ignore=options.ignore,
+            random_state=options.seed,
+            model_options={} if options.inducing is None else {"n_inducing": options.inducing},
+            callbacks=[FitProgress(steps, [*titles, "Fitting all rows"])],
+        )
+        steps.start("Saving the model")
+        bayesvm.save(fit.pipeline, model_path)
+        steps.start("Looking for pitfalls")
+        pitfalls = find_pitfalls(fit.table.drop(columns=list(options.ignore)), target)
+        if report_path is not None:
+            steps.start("Writing the report")
+            write_report(
+                fit,
+                report_path,
+                model_path=model_path,
+                source=source,
+                max_error=options.max_error,
+                pitfalls=pitfalls,
+            )
+    summary = FitSummary(fit, source, pitfalls, model_path, report_path, options.max_error, notes)
+    if options.as_json:
+        print_json(summary.as_dict())
+    elif not options.quiet:
+        print_sections(summary.sections())
+        print_notes(notes)
+    if not fit.interrupted:
+        return DONE
+    sys.stderr.write(f"bayesvm: interrupted; the best model so far is saved in {model_path}\n")
+    return INTERRUPTED
+
+
+def _read(options: FitOptions) -> tuple[pandas.DataFrame, str, str]:
+    """The table, the column to predict, and a name for the table."""
+    from bayesvm.tables import EXAMPLE_TARGET, TableError, example_table, read_table
+
+    if options.table is None:
+        return example_table(), options.target or EXAMPLE_TARGET, "penguins.csv (bundled example)"
+    table = read_table(options.table)
+    if options.target is None:
+        names = ", ".join(repr(str(name)) for name in table.columns[:_COLUMNS_LISTED])
+        more = len(table.columns) - _COLUMNS_LISTED
+        raise TableError(
+            "which column shall be predicted? Give --target; the columns are "
+            + names
+            + (f" and {more} more" if more > 0 else "")
+        )
+    return table, options.target, options.table.name
+
+
+def _outputs(options: FitOptions) -> tuple[Path, Path | None]:
+    """Where model and report go, checked before the work begins."""
+    stem = "penguins" if options.table is None else options.table.name.split(".")[0] or "table"
+    model = options.model or Path(f"{stem}.skops")
+    report = None if options.no_report else options.report or Path(f"{stem}.html")
+    taken = {} if options.table is None else {options.table.resolve(): "the table"}
+    _check_place("--model", model, taken, options.overwrite)
+    if report is not None:
+        _check_place("--report", report, {**taken, model.resolve(): "--model"}, options.overwrite)
+    return model, report
+
+
+def _check_place(option: str, path: Path, taken: dict[Path, str], overwrite: bool) -> None:
+    target = path.resolve()
+    folder = str(target.parent)
+    if target in taken:
+        raise ValueError(f"{option} {str(path)!r} is {taken[target]} already; give another name")
+    if target.is_dir():
+        raise ValueError(f"{option} {str(path)!r} is a folder; give the name of a file")
+    if not target.parent.is_dir():
+        raise ValueError(f"{option}: the folder {folder!r} does not exist; create it first")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{option}: you may not write into the folder {folder!r}; choose another")
+    if target.exists() and not overwrite:
+        raise ValueError(f"{option} {str(path)!r} exists; give another name, or allow --overwrite")

@@ -1,0 +1,116 @@
+"""``bayesvm info``: what is in a model file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayesvm.cli.notes import collected_notes, print_notes
+from bayesvm.cli.progress import shown_progress
+from bayesvm.cli.sections import Row, Section, print_json, print_sections
+from bayesvm.cli.status import DONE
+from bayesvm.cli.wording import class_counts, interval, kinds_in_words, percent, shortened
+
+if TYPE_CHECKING:
+    from bayesvm.cli.models import LoadedModel
+    from bayesvm.tables import TableColumns
+
+__all__ = ["info_command"]
+
+
+def info_command(path: Path, as_json: bool) -> int:
+    """Load and print."""
+    with collected_notes() as notes, shown_progress() as steps:
+        steps.start("Loading the model")
+        from bayesvm.cli.figures import relevance_rows
+        from bayesvm.cli.models import open_model
+        from bayesvm.tables import column_relevance
+
+        loaded = open_model(path)
+        relevance = None if loaded.columns is None else column_relevance(loaded.estimator)
+    if as_json:
+        shares = None if relevance is None else relevance.to_dict()
+        print_json({**_facts(loaded), "relevance": shares, "notes": notes})
+        return DONE
+    columns = loaded.columns
+    print_sections(
+        [
+            Section(f"Model {path}", _origin(loaded)),
+            Section("Fit", _fit(loaded)),
+            Section("Columns", [] if columns is None else _columns(columns)),
+            Section("What matters", [] if relevance is None else relevance_rows(relevance)),
+            Section("Made with", [] if columns is None else list(columns.versions_.items())),
+            Section("In Python", _usage(loaded)),
+        ]
+    )
+    print_notes(notes)
+    return DONE
+
+
+def _facts(loaded: LoadedModel) -> dict[str, Any]:
+    model, columns = loaded.model, loaded.columns
+    facts: dict[str, Any] = {
+        "model": str(loaded.path),
+        "classes": model.classes_.tolist(),
+        "features": model.n_features_in_,
+        "inducing_points": len(model.inducing_points_),
+        "kernel": str(model.kernel),
+        "leave_one_out": {"accuracy": model.loo_score_, "log_loss": model.loo_log_loss_},
+        "interrupted": bool(model.interrupted_),
+    }
+    if columns is not None:
+        facts |= {
+            "target": columns.target,
+            "rows": columns.n_rows_,
+            "class_counts": columns.class_counts_,
+            "columns": columns.kinds_,
+            "ignored": columns.ignored_,
+            "held_out": columns.held_out_,
+            "versions": columns.versions_,
+        }
+    return facts
+
+
+def _origin(loaded: LoadedModel) -> list[Row]:
+    columns = loaded.columns
+    if columns is None:
+        return [("classes", shortened(map(str, loaded.model.classes_)))]
+    return [
+        ("predicts", str(columns.target)),
+        ("classes", class_counts(columns.classes_, columns.class_counts_)),
+        ("rows", str(columns.n_rows_)),
+        ("columns", f"{len(columns.names_)}: {kinds_in_words(columns.kinds_)}"),
+    ]
+
+
+def _fit(loaded: LoadedModel) -> list[Row]:
+    model, columns = loaded.model, loaded.columns
+    rows: list[Row] = []
+    if columns is not None and columns.held_out_ is not None:
+        figures = columns.held_out_
+        accuracy = interval(**figures["accuracy"], share=True)
+        rows.append(("held out", f"accuracy {accuracy}, log-loss {interval(**figures['log_loss'])}"))
+    loo = f"accuracy {percent(model.loo_score_)}, log-loss {model.loo_log_loss_:.3f}"
+    rows += [
+        ("leave-one-out", loo),
+        ("kernel", str(model.kernel)),
+        ("features", str(model.n_features_in_)),
+        ("inducing points", str(len(model.inducing_points_))),
+    ]
+    if model.interrupted_:
+        rows.append(("interrupted", "by Ctrl-C; this is the best state it had reached"))
+    return rows
+
+
+def _columns(columns: TableColumns) -> list[Row]:
+    unused = ((name, f"not used: {why}") for name, why in columns.ignored_.items())
+    return [*columns.kinds_.items(), *unused]
+
+
+def _usage(loaded: LoadedModel) -> list[Row]:
+    rows = "X" if loaded.columns is None else "table"
+    return [
+        ("import bayesvm",),
+        (f"model = bayesvm.load({str(loaded.path)!r})",),
+        (f"model.predict_proba({rows})",),
+    ]

@@ -1,0 +1,74 @@
+"""Tables of any kind of column to predictions: reading, one pipeline, evaluation.
+
+Needs pandas and skrub (``pip install 'bayesvm[cli]'``), which are imported
+when a name of this package is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayesvm.tables.columns import TableColumns
+    from bayesvm.tables.errors import TableError, TableWarning
+    from bayesvm.tables.evaluation import Evaluation, Interval, evaluate_table
+    from bayesvm.tables.example import EXAMPLE_TARGET, example_table
+    from bayesvm.tables.fitting import TableFit, fit_table
+    from bayesvm.tables.pipeline import column_relevance, table_classifier
+    from bayesvm.tables.predictions import predict_table
+    from bayesvm.tables.reading import read_table, write_table
+
+__all__ = [
+    "EXAMPLE_TARGET",
+    "Evaluation",
+    "Interval",
+    "TableColumns",
+    "TableError",
+    "TableFit",
+    "TableWarning",
+    "column_relevance",
+    "evaluate_table",
+    "example_table",
+    "fit_table",
+    "predict_table",
+    "read_table",
+    "table_classifier",
+    "write_table",
+]
+
+_HOME = {
+    "EXAMPLE_TARGET": "example",
+    "Evaluation": "evaluation",
+    "Interval": "evaluation",
+    "TableColumns": "columns",
+    "TableError": "errors",
+    "TableFit": "fitting",
+    "TableWarning": "errors",
+    "column_relevance": "pipeline",
+    "evaluate_table": "evaluation",
+    "example_table": "example",
+    "fit_table": "fitting",
+    "predict_table": "predictions",
+    "read_table": "reading",
+    "table_classifier": "pipeline",
+    "write_table": "reading",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'bayesvm.tables' has no attribute {name!r}")
+    try:
+        module = import_module(f"bayesvm.tables.{_HOME[name]}")
+    except ModuleNotFoundError as error:
+        if error.name not in ("pandas", "skrub", "pyarrow"):
+            raise
+        raise ImportError(f"tables need {error.name}: pip install 'bayesvm[cli]'") from error
+    value = getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

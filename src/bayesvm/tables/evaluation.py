@@ -1,0 +1,201 @@
+"""How good predictions are: labels and probabilities, and every figure that follows from them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.pipeline import Pipeline
+
+from bayesvm.metrics import expected_calibration_error, wilson_interval
+from bayesvm.tables.columns import named_columns
+from bayesvm.tables.errors import TableError, TableWarning, closest
+from bayesvm.tables.target import find_labels
+
+__all__ = ["Evaluation", "Interval", "evaluate_table"]
+
+FloatArray = npt.NDArray[np.floating]
+_RESAMPLES = 1000
+# Beyond this many rows the bootstrap and the normal interval agree to the digits shown.
+_BOOTSTRAP_ROWS = 20_000
+_NORMAL_95 = 1.959963984540054
+
+
+class Interval(NamedTuple):
+    """A figure with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """True labels and predicted probabilities of some rows.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (n_classes,)
+    labels : ndarray of shape (n_rows,)
+        The truth.
+    proba : ndarray of shape (n_rows, n_classes)
+    rows : ndarray of shape (n_rows,)
+        Positions of the rows in the table.
+    origin : str
+        "held out", "leave-one-out" or "new table".
+    majority : label
+        The most frequent class of the training rows, the answer to beat.
+    n_unlabelled : int
+        Rows left out because their label is missing.
+    unseen : dict of str to int
+        Rows left out because their label did not occur in training.
+    """
+
+    classes: npt.NDArray[Any]
+    labels: npt.NDArray[Any]
+    proba: FloatArray
+    rows: npt.NDArray[np.int64]
+    origin: str
+    majority: Any
+    n_unlabelled: int = 0
+    unseen: dict[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def predicted(self) -> npt.NDArray[Any]:
+        """The most probable class of each row."""
+        return self.classes[self.proba.argmax(1)]
+
+    @cached_property
+    def correct(self) -> npt.NDArray[np.bool_]:
+        """Where that is the label."""
+        return np.asarray(self.predicted == self.labels)
+
+    @cached_property
+    def accuracy(self) -> Interval:
+        """Share of correct rows, with Wilson's interval."""
+        low, high = wilson_interval([self.correct.sum()], [len(self.labels)])
+        return Interval(float(self.correct.mean()), float(low[0]), float(high[0]))
+
+    @cached_property
+    def log_loss(self) -> Interval:
+        """Mean negative log-probability of the labels, with a bootstrap interval over rows."""
+        own = self.proba[np.arange(len(self.labels)), self._index]
+        loss = -np.log(np.maximum(own, np.finfo(np.float64).tiny))
+        return _mean_interval(loss)
+
+    @cached_property
+    def baseline_accuracy(self) -> float:
+        """Accuracy of always answering the most frequent class of the training rows."""
+        return float((self.labels == self.majority).mean())
+
+    @cached_property
+    def brier(self) -> float:
+        """Mean squared distance between probabilities and truth, summed over classes: 0 best, 2 worst."""
+        own = self.proba[np.arange(len(self.labels)), self._index]
+        return float((np.square(self.proba).sum(1) - 2.0 * own + 1.0).mean())
+
+    @cached_property
+    def calibration_error(self) -> float:
+        """Mean gap between confidence and accuracy (:func:`bayesvm.metrics.expected_calibration_error`)."""
+        return expected_calibration_error(self.labels, self.proba, labels=self.classes)
+
+    @cached_property
+    def confusion(self) -> npt.NDArray[np.int64]:
+        """Rows of each true class (first axis) by predicted class."""
+        n = len(self.classes)
+        cells = self._index * n + self.proba.argmax(1)
+        return np.bincount(cells, minlength=n * n).reshape(n, n)
+
+    @cached_property
+    def _index(self) -> npt.NDArray[np.int64]:
+        return np.searchsorted(self.classes, self.labels)
+
+    def answered(self, threshold: float) -> tuple[float, Interval | None]:
+        """Share of rows with at least this confidence, and the accuracy among them."""
+        kept = self.proba.max(1) >= threshold
+        if not kept.any():
+            return 0.0, None
+        low, high = wilson_interval([self.correct[kept].sum()], [kept.sum()])
+        return float(kept.mean()), Interval(float(self.correct[kept].mean()), float(low[0]), float(high[0]))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures, ready for JSON."""
+        return {
+            "origin": self.origin,
+            "rows": len(self.labels),
+            "rows_without_label": self.n_unlabelled,
+            "rows_with_unseen_label": dict(self.unseen),
+            "accuracy": self.accuracy._asdict(),
+            "log_loss": self.log_loss._asdict(),
+            "baseline_accuracy": self.baseline_accuracy,
+            "brier": self.brier,
+            "calibration_error": self.calibration_error,
+            "classes": self.classes.tolist(),
+            "confusion": self.confusion.tolist(),
+        }
+
+
+def evaluate_table(pipeline: Pipeline, table: pd.DataFrame) -> Evaluation:
+    """Judge a fitted pipeline on the rows of another table, which holds the target too.
+
+    Rows without a label, or with one that did not occur in training, are
+    left out and counted. Rows that the model was trained on flatter it; as
+    far as it remembers them, it says so.
+
+    Raises
+    ------
+    TableError
+        If the table lacks a column, or no label is known.
+    """
+    table = named_columns(table)
+    target = pipeline["columns"].target
+    if target not in table:
+        hint = closest(str(target), table.columns)
+        raise TableError(f"the table has no column {target!r}, which the model predicts{hint}")
+    classes = pipeline.classes_
+    labels, known, unseen = find_labels(table[target], classes)
+    rows = np.flatnonzero(known)
+    if not rows.size:
+        some = ", ".join(repr(label) for label in classes[:5].tolist())
+        raise TableError(f"no row has a label in column {target!r} that the model knows, such as {some}")
+    X = np.asarray(pipeline[:-1].transform(table.iloc[rows]))
+    _warn_of_training_rows(pipeline["model"], X)
+    return Evaluation(
+        classes=classes,
+        labels=labels[rows],
+        proba=pipeline["model"].predict_proba(X),
+        rows=rows,
+        origin="new table",
+        majority=classes[int(np.argmax(pipeline["columns"].class_counts_))],
+        n_unlabelled=len(table) - rows.size - sum(unseen.values()),
+        unseen=unseen,
+    )
+
+
+def _warn_of_training_rows(model: Any, X: FloatArray) -> None:
+    remembered = {row.tobytes() for row in np.ascontiguousarray(model.memory_.X, dtype=np.float64)}
+    seen = sum(row.tobytes() in remembered for row in np.ascontiguousarray(X, dtype=np.float64))
+    if seen:
+        warnings.warn(
+            f"{seen} of {len(X)} rows are among those the model was trained on; figures on them are too good",
+            TableWarning,
+            stacklevel=3,
+        )
+
+
+def _mean_interval(values: FloatArray) -> Interval:
+    """Mean with the 95 % percentile interval of a seeded bootstrap over rows."""
+    n = len(values)
+    mean = float(values.mean())
+    if n > _BOOTSTRAP_ROWS:
+        half = _NORMAL_95 * float(values.std()) / n**0.5
+        return Interval(mean, mean - half, mean + half)
+    rng = np.random.default_rng(0)
+    means = [values[rng.integers(n, size=n)].mean() for _ in range(_RESAMPLES)]
+    low, high = np.quantile(means, [0.025, 0.975])
+    return Interval(mean, float(low), float(high))

@@ -1,0 +1,243 @@
+"""Kinds of columns: how they are recognised, and how values of any type become one kind.
+
+Every conversion looks at one value at a time, so that a prediction cannot
+depend on the other rows of its table. A value that does not fit the kind of
+its column becomes missing.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from pandas.api import types
+
+from bayesvm.tables.dates import ISO, as_dates, date_style
+from bayesvm.tables.errors import TableError
+
+__all__ = [
+    "KINDS",
+    "MANY_VALUES",
+    "MISSING_WORDS",
+    "as_kind",
+    "as_text",
+    "check_plain",
+    "find_kind",
+    "has_many_values",
+    "recognise",
+    "simple",
+]
+
+KINDS = ("number", "bool", "date", "category", "text")
+# Columns of words with at least this many different values are free text.
+MANY_VALUES = 40
+# Ways to write that there is no value, whatever the case.
+MISSING_WORDS = ("", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", "?", "-", "--", ".")
+# A column of words holds numbers or dates in truth if this share of its values does.
+_ENOUGH = 0.9
+_TRUTH = {"true": 1.0, "t": 1.0, "yes": 1.0, "y": 1.0, "false": 0.0, "f": 0.0, "no": 0.0, "n": 0.0}
+_PLAIN = (str, bool, int, float, decimal.Decimal, datetime.date, datetime.time, datetime.timedelta)
+_STRINGS = pd.StringDtype(na_value=np.nan)
+# What pandas calls the content of an object column, where that settles the kind.
+_KIND_OF_OBJECTS = {
+    "boolean": "bool",
+    "integer": "number",
+    "floating": "number",
+    "decimal": "number",
+    "mixed-integer-float": "number",
+    "timedelta": "number",
+    "time": "number",
+    "date": "date",
+    "datetime": "date",
+    "datetime64": "date",
+}
+
+
+def find_kind(column: pd.Series) -> str:
+    """The kind of a training column, by its type or, for words, by what most of them say.
+
+    Parameters
+    ----------
+    column : Series
+        At least one value must be there.
+
+    Returns
+    -------
+    str
+        One of ``KINDS``.
+
+    Examples
+    --------
+    >>> [find_kind(pd.Series(values)) for values in ([1, 2], ["1.5", "?"], ["2024-05-07"], ["ant", "bee"])]
+    ['number', 'number', 'date', 'category']
+    """
+    return recognise(column)[0]
+
+
+def recognise(column: pd.Series) -> tuple[str, str]:
+    """The kind of a training column, and how its dates are written if they are words."""
+    column = simple(column)
+    kind = _kind_of_type(column)
+    if kind is not None:
+        return kind, ISO
+    text = as_text(column).dropna()
+    words = "text" if has_many_values(text) else "category"
+    if isinstance(column.dtype, pd.CategoricalDtype):  # who made categories wants them
+        return words, ISO
+    if text.str.casefold().isin(["true", "false"]).all():
+        return "bool", ISO
+    if np.isfinite(_numbers(text)).sum() >= _ENOUGH * len(text):
+        return "number", ISO
+    style = date_style(text)
+    if style is not None and as_dates(text, style).notna().sum() >= _ENOUGH * len(text):
+        return "date", style
+    return words, ISO
+
+
+def has_many_values(text: pd.Series) -> bool:
+    """Whether words are free text rather than categories."""
+    return bool(text.nunique() >= MANY_VALUES)
+
+
+def _kind_of_type(column: pd.Series) -> str | None:
+    """The kind that the type of a column settles; None for words and mixtures."""
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return None
+    if types.is_datetime64_any_dtype(dtype) or isinstance(dtype, pd.PeriodDtype):
+        return "date"
+    if types.is_bool_dtype(dtype):
+        return "bool"
+    if types.is_numeric_dtype(dtype) or types.is_timedelta64_dtype(dtype):
+        return "number"
+    return _KIND_OF_OBJECTS.get(types.infer_dtype(column, skipna=True))
+
+
+def as_kind(column: pd.Series, kind: str, style: str | None = None) -> pd.Series:
+    """The column with every value as its kind, or missing where a value does not fit.
+
+    Parameters
+    ----------
+    column : Series
+    kind : str
+        One of ``KINDS``.
+    style : str or None
+        How dates are written (:func:`bayesvm.tables.dates.date_style`); None:
+        find out from these values.
+
+    Returns
+    -------
+    Series
+        float64 for numbers and truth values, datetime64 in UTC without zone
+        for dates, strings for the rest.
+    """
+    column = simple(column)
+    if kind == "number":
+        values = _numbers(column)
+        return pd.Series(np.where(np.isfinite(values), values, np.nan), column.index, name=column.name)
+    if kind == "bool":
+        return pd.Series(_truth(column), column.index, name=column.name)
+    if kind == "date":
+        if types.is_datetime64_any_dtype(column.dtype) or isinstance(column.dtype, pd.PeriodDtype):
+            return as_dates(column)
+        text = as_text(column)
+        return as_dates(text, style or date_style(text.dropna()))
+    return as_text(column)
+
+
+def as_text(column: pd.Series) -> pd.Series:
+    """Values as stripped strings, whole numbers without a decimal point; missing words are missing.
+
+    Examples
+    --------
+    >>> as_text(pd.Series([1.0, 2.5, " x ", "N/A", None], dtype=object)).tolist()
+    ['1', '2.5', 'x', nan, nan]
+    """
+    column = simple(column)
+    if isinstance(column.dtype, pd.CategoricalDtype):  # each category once, however many rows
+        words = as_text(pd.Series(column.cat.categories))
+        return words.reindex(column.cat.codes).set_axis(column.index).rename(column.name)
+    if types.is_string_dtype(column.dtype) and types.infer_dtype(column, skipna=True) == "string":
+        text = column.astype(_STRINGS).str.strip()
+    else:
+        values, missing = column.astype(object).to_numpy(), column.isna().to_numpy()
+        spelled = [np.nan if gone else _spell(value) for value, gone in zip(values, missing, strict=True)]
+        text = pd.Series(spelled, column.index, dtype=_STRINGS, name=column.name)
+    return text.mask(text.str.casefold().isin(MISSING_WORDS).to_numpy(np.bool_))
+
+
+def check_plain(column: pd.Series) -> None:
+    """Refuse lists, records, bytes and complex numbers, which have no meaning as one feature."""
+    column = simple(column)
+    if types.is_complex_dtype(column.dtype):
+        raise TableError(f"column {column.name!r} holds complex numbers; split it into real columns")
+    if not types.is_object_dtype(column.dtype) or types.infer_dtype(column, skipna=True) in (
+        "string",
+        *_KIND_OF_OBJECTS,
+    ):
+        return
+    for value in column[column.notna()]:
+        if not isinstance(value, (*_PLAIN, np.generic, pd.Interval, pd.Period)):
+            raise TableError(
+                f"column {column.name!r} holds values of type {type(value).__name__}, such as "
+                f"{str(value)[:40]!r}; split it into plain columns or ignore it"
+            )
+
+
+def simple(column: pd.Series) -> pd.Series:
+    """The column in one of the types of numpy or of pandas itself, not of Arrow and not sparse."""
+    if isinstance(column.dtype, pd.ArrowDtype):
+        objects = column.to_numpy(dtype=object, na_value=None)
+        return pd.Series(objects, column.index, dtype=object, name=column.name).infer_objects()
+    if isinstance(column.dtype, pd.SparseDtype):
+        return column.sparse.to_dense()
+    return column
+
+
+def _spell(value: Any) -> str:
+    """One value as the text a person would have typed."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, (float, np.floating, decimal.Decimal)) and float(value).is_integer():
+        return str(int(value))
+    if isinstance(value, datetime.datetime) and value.tzinfo is None and value.time() == datetime.time():
+        return value.date().isoformat()
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    return str(value).strip()
+
+
+def _numbers(column: pd.Series) -> npt.NDArray[np.float64]:
+    """Numbers of any type, durations and times of day in seconds; NaN where there is none."""
+    dtype = column.dtype
+    if types.is_timedelta64_dtype(dtype):
+        return column.dt.total_seconds().to_numpy(np.float64)
+    if types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype):
+        return column.to_numpy(np.float64, na_value=np.nan)
+    if types.is_datetime64_any_dtype(dtype):
+        return np.full(len(column), np.nan)
+    values, missing = column.astype(object).to_numpy(), column.isna().to_numpy()
+    return np.array([np.nan if gone else _number(v) for v, gone in zip(values, missing, strict=True)], float)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    if isinstance(value, datetime.time):
+        return value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
+    try:
+        # Python reads "1_000" as a number; data do not mean it so.
+        return np.nan if isinstance(value, str) and "_" in value else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return np.nan
+
+
+def _truth(column: pd.Series) -> npt.NDArray[np.float64]:
+    """One, zero, or NaN: from truth values, the numbers 0 and 1, and words."""
+    words = as_text(column).str.casefold().map(_TRUTH).to_numpy(np.float64)
+    numbers = _numbers(column)
+    return np.where(np.isnan(words) & np.isin(numbers, (0.0, 1.0)), numbers, words)

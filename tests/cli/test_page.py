@@ -1,0 +1,79 @@
+"""The console examples of docs/command_line.md run, in order, and end as the page says."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bayesvm.cli import status
+from bayesvm.cli.guard import run
+
+PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text(encoding="utf-8")
+
+
+def examples():
+    """Each command and the lines printed below it."""
+    for block in re.findall(r"^```console\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = part.partition("\n")
+            yield command, output
+
+
+def in_a_shell(command):
+    with_python = command.replace("bayesvm", f"{shlex.quote(sys.executable)} -m bayesvm", 1)
+    answer = subprocess.run(["sh", "-c", with_python], capture_output=True, text=True, check=False)
+    return answer.returncode, answer.stdout + answer.stderr
+
+
+def titles(text):
+    """Lines that do not change with the numbers: headings, the first line, errors."""
+    return [line for line in text.splitlines() if re.match(r"[A-Z][a-z ]+$|bayesvm: the |row,", line)]
+
+
+def test_the_page_has_examples_of_every_command():
+    commands = {command.split()[1] for command, _ in examples()}
+    assert commands == {"fit", "predict", "evaluate", "info"}
+
+
+def test_examples_run(tmp_path, monkeypatch, capsysbinary):
+    monkeypatch.chdir(tmp_path)
+    for command, expected in examples():
+        command, _, file = command.partition(" > ")
+        if "|" in command:
+            code, output = in_a_shell(command)
+        else:
+            capsysbinary.readouterr()
+            code = run(shlex.split(command)[1:])
+            out, err = capsysbinary.readouterr()
+            output = (out + err).decode()
+        if file:
+            assert json.loads(out)
+            continue
+        refused = expected.startswith("bayesvm: the ")
+        assert code == (2 if refused else 0), (command, output)
+        if "..." not in expected:
+            assert titles(output) == titles(expected), command
+    assert {"penguins.skops", "penguins.html", "told.csv", "species.skops"} <= set(os.listdir())
+
+
+def test_statuses_are_those_of_the_page():
+    listed = {int(number) for number in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)}
+    assert listed == {getattr(status, name) for name in status.__all__}
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "evaluate", "info"])
+def test_options_on_the_page_exist(command, capsys):
+    run([command, "--help"])
+    offered = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+    used = {
+        option
+        for line, _ in examples()
+        if line.split()[1] == command
+        for option in re.findall(r" (--[a-z-]+)", line)
+    }
+    assert used <= offered

@@ -1,0 +1,131 @@
+"""``bayesvm predict``: the same numbers to a pipe, a file and JSON."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bayesvm as library
+from bayesvm.tables import predict_table, read_table, write_table
+
+
+@pytest.fixture
+def model(workshop):
+    return workshop / "animals.skops"
+
+
+@pytest.fixture
+def expected(workshop, model):
+    return predict_table(library.load(model), read_table(workshop / "new.csv"), 0.05)
+
+
+def test_csv_to_a_pipe(bayesvm, model, workshop, expected):
+    answer = bayesvm("predict", model, workshop / "new.csv", "--abstain", 0.05)
+    assert (answer.status, answer.err) == (0, "")
+    table = pd.read_csv(io.StringIO(answer.out))
+    assert table["row"].tolist() == list(range(1, 41))
+    pd.testing.assert_frame_equal(table.drop(columns="row"), expected.reset_index(drop=True))
+    assert "\r" not in answer.out
+    assert "ask_a_person" not in bayesvm("predict", model, workshop / "new.csv").out
+
+
+def test_parquet_and_csv_tables_give_the_same(bayesvm, model, workshop):
+    one, other = (bayesvm("predict", model, workshop / name).out for name in ("new.csv", "new.parquet"))
+    assert one == other
+
+
+def test_each_row_alone_gives_the_same(bayesvm, model, workshop, here):
+    """Reading must not guess types from the other rows of the file."""
+    header, *lines = (workshop / "new.csv").read_text().splitlines()
+    everything = bayesvm("predict", model, workshop / "new.csv").out.splitlines()
+    for i in (0, 3, 17):
+        (here / "one.csv").write_text(f"{header}\n{lines[i]}\n")
+        alone = bayesvm("predict", model, "one.csv").out.splitlines()[1].split(",")
+        together = everything[i + 1].split(",")
+        assert alone[1] == together[1]
+        np.testing.assert_allclose(np.array(alone[2:], float), np.array(together[2:], float), atol=1e-9)
+
+
+def test_codes_with_zeros_in_front(bayesvm, here):
+    """ "01" is a category of the training table; a table of "01" alone must not become the number 1."""
+    rows = [f"{code},{'u' if code in ('01', '02') else 'v'}" for code in ["01", "02", "1", "x"] * 15]
+    (here / "t.csv").write_text("code,y\n" + "\n".join(rows) + "\n")
+    assert bayesvm("fit", "t.csv", "-t", "y", "-q", "--no-report").status == 0
+    (here / "one.csv").write_text("code\n01\n")
+    answer = bayesvm("predict", "t.skops", "one.csv")
+    assert answer.err == ""
+    assert answer.out.splitlines()[1].startswith("1,u,")
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.parquet", "out.csv.gz"])
+def test_files(bayesvm, model, workshop, here, expected, name):
+    answer = bayesvm("predict", model, workshop / "new.csv", "--abstain", 0.05, "--output", name)
+    assert (answer.status, answer.out) == (0, "")
+    assert answer.err == f"bayesvm: wrote 40 rows to {name}\n"
+    pd.testing.assert_frame_equal(read_table(name).drop(columns="row"), expected.reset_index(drop=True))
+
+
+def test_json(bayesvm, model, workshop, expected):
+    answer = bayesvm("predict", model, workshop / "new.csv", "--abstain", 0.05, "--json")
+    assert len(answer.json) == 40
+    assert answer.json[0]["row"] == 1
+    assert answer.json[3]["prediction"] == expected["prediction"].iloc[3]
+    assert isinstance(answer.json[0]["ask_a_person"], bool)
+    kept = bayesvm("predict", model, workshop / "new.parquet", "--keep", "--json").json  # dates, gaps
+    assert kept[0]["seen"].startswith("2024")
+
+
+def test_keep(bayesvm, model, workshop, here):
+    answer = bayesvm("predict", model, workshop / "new.csv", "--keep")
+    table = pd.read_csv(io.StringIO(answer.out))
+    original = pd.read_csv(workshop / "new.csv")
+    pd.testing.assert_frame_equal(table[original.columns.tolist()], original)
+    assert table.columns.tolist()[len(original.columns) :][:2] == ["row", "prediction"]
+    write_table(read_table(workshop / "new.csv").assign(prediction="mine"), "clash.csv")
+    answer = bayesvm("predict", model, "clash.csv", "--keep")
+    assert answer.status == 2
+    assert "has a column 'prediction' already" in answer.err
+
+
+def test_notes_go_to_standard_error(bayesvm, model, workshop, here):
+    write_table(read_table(workshop / "new.csv").assign(colour="mauve"), "odd.csv")
+    answer = bayesvm("predict", model, "odd.csv")
+    assert answer.status == 0
+    assert answer.err.startswith("bayesvm: note: column 'colour': 40 values such as 'mauve'")
+    assert len(answer.out.splitlines()) == 41
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{folder}/animal.skops", "{folder}/new.csv"], "did you mean"),
+        (["{folder}/new.csv", "{folder}/new.csv"], "is not a model file"),
+        (["{folder}/animals.skops", "{folder}/nwe.csv"], "did you mean"),
+        (["{folder}/animals.skops"], "give a table; the bundled one does not go with this model"),
+        (["{folder}/animals.skops", "{folder}/new.csv", "--abstain", "7"], "--abstain 7 is not valid"),
+        (["{folder}/animals.skops", "{folder}/new.csv", "-o", "out.doc"], "not named like a table"),
+        (["{folder}/animals.skops", "{folder}/new.csv", "-o", "no/out.csv"], "create it first"),
+        (["{folder}/animals.skops", "part.csv"], "no column 'legs', which the model needs"),
+        (["forged.skops", "{folder}/new.csv"], "does not trust: ['posix.system']"),
+        (["plain.skops", "{folder}/new.csv"], "holds a dict that does not end in a BayesianSVC"),
+        (["early.skops", "{folder}/new.csv"], "was saved before it was fitted"),
+        ([], "Missing argument 'MODEL'"),
+    ],
+)
+def test_refusals(bayesvm, workshop, here, arguments, message):
+    import os
+
+    import skops.io
+
+    skops.io.dump({"run": os.system}, "forged.skops")
+    skops.io.dump({"a": 1}, "plain.skops")
+    library.save(library.BayesianSVC(), "early.skops")
+    write_table(read_table(workshop / "new.csv").drop(columns="legs"), "part.csv")
+    before = sorted(os.listdir())
+    answer = bayesvm("predict", *(argument.format(folder=workshop) for argument in arguments))
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.err.startswith("bayesvm: ")
+    assert answer.err.count("\n") == 1
+    assert message in answer.err
+    assert sorted(os.listdir()) == before

@@ -1,0 +1,202 @@
+"""The command as users meet it: a process with its streams, terminals, pipes and signals."""
+
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import bayesvm as library
+from bayesvm.tables import write_table
+
+COMMAND = [sys.executable, "-m", "bayesvm"]
+SECONDS = 120
+
+
+def environment(**more):
+    return {**os.environ, "OMP_NUM_THREADS": "1", "TERM": "xterm-256color", "COLUMNS": "70", **more}
+
+
+def run(*arguments, **options):
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        env=environment(),
+        **options,
+    )
+
+
+def python(program):
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=SECONDS)
+
+
+HEAVY = ["torch", "numpy", "scipy", "sklearn", "pandas", "skrub", "skops", "matplotlib", "jinja2", "rich"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["fit", "--help"], ["--version"], [], ["fit", "--nonsense"]]
+)
+def test_help_imports_nothing_heavy(arguments):
+    answer = python(
+        f"import sys; from bayesvm.cli.guard import run; status = run({arguments!r})\n"
+        f"print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)"
+    )
+    assert answer.stderr.splitlines()[-1] == "[]"
+    if arguments != ["fit", "--nonsense"]:
+        assert "bayesvm" in answer.stdout
+
+
+def test_help_names_every_command():
+    answer = run("--help")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    for name in ("fit", "predict", "evaluate", "info", "--version"):
+        assert name in answer.stdout
+    assert run("--version").stdout == f"bayesvm {library.__version__}\n"
+
+
+def test_the_script_is_installed():
+    script = os.path.join(os.path.dirname(sys.executable), "bayesvm")
+    if not os.path.exists(script):
+        pytest.skip("the library is not installed here, only importable")
+    answer = subprocess.run([script, "--version"], capture_output=True, text=True, timeout=SECONDS)
+    assert answer.stdout == f"bayesvm {library.__version__}\n"
+
+
+def test_usage_errors():
+    answer = run("predict")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr == "bayesvm: Missing argument 'MODEL'. See 'bayesvm predict --help'.\n"
+
+
+@pytest.mark.parametrize("package", ["typer", "skrub", "pandas"])
+def test_missing_packages_are_named(package, tmp_path):
+    answer = python(
+        f"import os, sys; sys.modules[{package!r}] = None; os.chdir({str(tmp_path)!r})\n"
+        "sys.argv = ['bayesvm', 'fit']; from bayesvm.cli import main; main()"
+    )
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert re.fullmatch(rf"bayesvm: .*need.* {package}: pip install 'bayesvm\[cli\]'\n", answer.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_has_enough_is_no_error(workshop):
+    command = " ".join([*COMMAND, "predict", str(workshop / "animals.skops"), str(workshop / "new.csv")])
+    answer = subprocess.run(
+        ["sh", "-c", f"({command}; echo status $? >&2) | true"],  # a reader that reads nothing
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        env=environment(),
+    )
+    assert answer.stderr == "status 141\n"
+
+
+class Terminal:
+    """A process whose output and errors go to a terminal of ours."""
+
+    def __init__(self, arguments, folder, **variables):
+        pty = pytest.importorskip("pty", reason="terminals of this kind are a matter of POSIX")
+        self.master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            [*COMMAND, *map(str, arguments)],
+            stdout=slave,
+            stderr=slave,
+            stdin=subprocess.DEVNULL,
+            cwd=folder,
+            env=environment(**variables),
+            start_new_session=True,
+        )
+        os.close(slave)
+        self.text = ""
+
+    def read_until(self, words):
+        end = time.monotonic() + SECONDS
+        while words is None or words not in self.text:
+            ready, _, _ = select.select([self.master], [], [], max(0.0, end - time.monotonic()))
+            assert ready, f"no {words!r} in {self.text!r}"
+            try:
+                chunk = os.read(self.master, 65536)
+            except OSError:  # the process closed its end
+                chunk = b""
+            if not chunk:
+                break
+            self.text += chunk.decode("utf-8", errors="replace")
+
+    def finish(self):
+        self.read_until(None)
+        os.close(self.master)
+        return self.process.wait(SECONDS)
+
+
+def plain(text):
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r", "")
+
+
+def test_on_a_terminal(workshop, tmp_path):
+    terminal = Terminal(["fit", workshop / "animals.csv", "--target", "species"], tmp_path)
+    assert terminal.finish() == 0
+    text = plain(terminal.text)
+    assert "\x1b[1;36mHow good" in terminal.text
+    assert "Fitting a part of the rows" in text
+    assert "Fitting all rows" in text
+    assert "learning which columns matter" in text
+    assert re.search(r"\d:\d\d:\d\d", text)  # the time left
+    summary = text[text.rindex("Data\n") :]
+    assert "Written" in summary
+    assert "Fitting" not in summary
+    assert max(map(len, summary.splitlines())) <= 70
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["animals.html", "animals.skops"]
+
+
+def test_on_a_narrow_terminal_without_colours(workshop, tmp_path):
+    arguments = ["predict", workshop / "animals.skops", workshop / "new.csv", "--abstain", "0.05"]
+    terminal = Terminal(arguments, tmp_path, NO_COLOR="1", COLUMNS="44")
+    assert terminal.finish() == 0
+    assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", terminal.text)  # no foreground colour
+    text = plain(terminal.text)
+    shown = text[text.rindex("row  prediction  probability") :].splitlines()
+    assert max(map(len, shown)) <= 44
+    assert "40 rows: " in shown[11]
+    assert "variation_ratio" not in shown[0]  # it does not fit
+
+
+@pytest.fixture(scope="module")
+def slow_table(tmp_path_factory):
+    """A table whose fit takes long enough to be interrupted."""
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 40))
+    table = pd.DataFrame(X, columns=[f"x{i}" for i in range(40)])
+    table["y"] = np.digitize(X[:, 0] * X[:, 1] + X[:, 2], [-1.5, -0.5, 0.0, 0.5, 1.5])
+    return write_table(table, tmp_path_factory.mktemp("slow") / "slow.csv")
+
+
+def test_first_ctrl_c_keeps_the_best_model_so_far(slow_table, tmp_path):
+    terminal = Terminal(["fit", slow_table, "--target", "y"], tmp_path)
+    terminal.read_until("learning which columns matter")
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.finish() == 130
+    text = plain(terminal.text)
+    assert "ended by Ctrl-C" in text
+    assert "bayesvm: interrupted; the best model so far is saved in slow.skops" in text
+    assert "Traceback" not in text
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["slow.html", "slow.skops"]
+    assert library.load(tmp_path / "slow.skops")["model"].interrupted_
+
+
+def test_ctrl_c_elsewhere_leaves_nothing(slow_table, tmp_path):
+    terminal = Terminal(["fit", slow_table, "--target", "y"], tmp_path)
+    terminal.read_until("Starting")
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.finish() == 130
+    assert plain(terminal.text).splitlines()[-1] == "bayesvm: interrupted"
+    assert "Traceback" not in terminal.text
+    assert list(tmp_path.iterdir()) == []

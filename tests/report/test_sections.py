@@ -1,0 +1,309 @@
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayesvm.report.pitfalls import Pitfall
+from bayesvm.report.sections.abstention import abstention_section
+from bayesvm.report.sections.confusion import confusion_section
+from bayesvm.report.sections.data import data_section
+from bayesvm.report.sections.headline import headline
+from bayesvm.report.sections.quality import quality_section
+from bayesvm.report.sections.relevance import relevance_section
+from bayesvm.report.sections.reliability import reliability_section
+from bayesvm.report.sections.rows import rows_section
+from bayesvm.report.sections.training import training_section
+from bayesvm.report.sections.usage import usage_section
+from bayesvm.tables import Evaluation
+
+
+def plain(text):
+    return text.replace("\u00a0", " ").replace("\u202f", " ").replace("\u2011", "-")
+
+
+def judged(labels, answers, sure=0.9, classes=None, origin="held out", majority=None):
+    """An evaluation in which every answer was given with the same probability."""
+    classes = np.unique(labels) if classes is None else np.asarray(classes)
+    labels, answers = np.asarray(labels), np.asarray(answers)
+    proba = np.full((len(labels), len(classes)), (1 - sure) / (len(classes) - 1))
+    proba[np.arange(len(labels)), np.searchsorted(classes, answers)] = sure
+    majority = classes[0] if majority is None else majority
+    return Evaluation(classes, labels, proba, np.arange(len(labels)), origin, majority)
+
+
+def right_and_wrong(right, wrong, **options):
+    labels = ["FEMALE", "MALE"] * ((right + wrong) // 2)
+    other = {"FEMALE": "MALE", "MALE": "FEMALE"}
+    answers = [label if i < right else other[label] for i, label in enumerate(labels)]
+    return judged(labels, answers, **options)
+
+
+def top(fit, heldout, pitfalls=()):
+    return headline(replace(fit, heldout=heldout), list(pitfalls), "x.csv", 0.7, 0.01)
+
+
+def test_headline_counts_and_gives_a_range(penguins):
+    sentence = plain(top(penguins, right_and_wrong(60, 6)).sentence)
+    assert sentence == (
+        "Of 66 rows it had not seen, it got 60 right (91 %; between 82 % and 96 % would not surprise us)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "verdict", "words"),
+    [
+        (95, 5, "good", "far better"),
+        (80, 20, "good", "clearly better"),
+        (66, 34, "fair", "still often wrong"),
+        (54, 46, "poor", "may be no better"),
+        (30, 70, "poor", "worse than"),
+    ],
+)
+def test_verdict_compares_with_one_answer_for_all(penguins, right, wrong, verdict, words):
+    found = top(penguins, right_and_wrong(right, wrong))
+    assert found.verdict == verdict
+    assert words in found.comparison
+    assert "always answering “FEMALE”, which is right for 50 %" in plain(found.comparison)
+
+
+def test_an_alarm_dampens_the_headline(penguins):
+    alarm = Pitfall("copy", "alarm", "“x” is the answer under another name", "Why.", "Remove it.", ("x",))
+    found = top(penguins, right_and_wrong(95, 5), [alarm])
+    assert found.verdict == "fair"
+    assert "“x” is the answer under another name" in found.warning
+    assert top(penguins, right_and_wrong(95, 5), [replace(alarm, severity="note")]).warning is None
+
+
+def test_headline_without_held_out_rows(nothing_held_out):
+    found = headline(nothing_held_out, [], None, 1.0, 0.05)
+    assert "each predicted as if it had not been seen" in plain(found.sentence)
+
+
+def test_a_handful_of_held_out_rows_is_no_headline(penguins):
+    found = top(penguins, right_and_wrong(4, 0))
+    assert plain(found.sentence).startswith("Of 333 rows, each predicted as if it had not been seen")
+
+
+def test_quality_explains_log_loss_as_a_typical_probability(penguins):
+    section = quality_section(replace(penguins, heldout=right_and_wrong(200, 0, sure=0.8)))
+    assert plain(section.typical) == "80 %"
+    assert section.log_loss == f"{-np.log(0.8):.3f}"
+    without_model = {measure.name: plain(measure.cells[-1].value) for measure in section.measures}
+    assert without_model["Typical probability of the true class"] == "50 %"
+    assert [plain(head.name) for head in section.heads] == ["held out", "leave-one-out", "without a model"]
+
+
+def test_quality_says_whether_held_out_and_leave_one_out_agree(penguins):
+    def said(left_right, left_wrong):
+        left = right_and_wrong(left_right, left_wrong, origin="leave-one-out")
+        fit = replace(penguins, heldout=right_and_wrong(160, 40), leave_one_out=left)
+        return quality_section(fit).agreement
+
+    assert "agree within chance" in said(330, 70)
+    assert "Believe the held-out figures" in said(392, 8)
+    assert "Believe the lower figures" in said(240, 160)
+
+
+def test_quality_without_held_out_rows_says_so(nothing_held_out):
+    section = quality_section(nothing_held_out)
+    assert "No rows were held out" in section.agreement
+    assert len(section.heads) == 2
+    assert all(len(measure.cells) == 2 for measure in section.measures)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "sure", "words"),
+    [
+        (360, 40, 0.9, "at their word"),
+        (360, 40, 0.99, "surer than it should be"),
+        (360, 40, 0.6, "more modest"),
+        (6, 4, 0.7, "too few rows"),
+    ],
+)
+def test_reliability_in_words(penguins, right, wrong, sure, words):
+    held = right_and_wrong(right, wrong, sure=sure)
+    left = right_and_wrong(right, wrong, sure=sure, origin="leave-one-out")
+    section = reliability_section(replace(penguins, heldout=held, leave_one_out=left))
+    assert words in section.lead
+    assert words in section.svg
+
+
+def test_few_held_out_rows_leave_the_details_to_leave_one_out(penguins):
+    assert "(leave-one-out)" in reliability_section(penguins).rows
+    many = replace(penguins, heldout=right_and_wrong(200, 20))
+    assert "that were held out" in reliability_section(many).rows
+
+
+def test_confusion_matrix_is_counted(nothing_held_out):
+    labels = [0, 0, 0, 1, 1, 2]
+    answers = [0, 1, 1, 1, 1, 2]
+    fit = replace(nothing_held_out, leave_one_out=judged(labels, answers, origin="leave-one-out"))
+    section = confusion_section(fit)
+    assert [line.counts for line in section.matrix] == [("1", "2", "0"), ("0", "2", "0"), ("0", "0", "1")]
+    assert [plain(line.right) for line in section.matrix] == ["33 %", "100 %", "100 %"]
+    assert section.matrix[0].shares == pytest.approx((1 / 3, 2 / 3, 0))
+    assert "take “0” for “1”: 2 of 3 such rows (67 %)" in plain(section.lead)
+
+
+def test_many_classes_become_a_list_of_mistakes(nothing_held_out):
+    names = [f"c{i:02d}" for i in range(30)]
+    labels = names * 10
+    answers = list(labels)
+    answers[:2] = ["c07", "c07"]  # c00 and c01 are taken for c07
+    answers[30] = "c07"
+    fit = replace(nothing_held_out, leave_one_out=judged(labels, answers, origin="leave-one-out"))
+    section = confusion_section(fit)
+    assert section.matrix == ()
+    assert [(m.truth, m.answer, m.value) for m in section.mixups] == [
+        ("c00", "c07", "2 of 10"),
+        ("c01", "c07", "1 of 10"),
+    ]
+    assert [bar.name for bar in section.classes[:2]] == ["c00", "c01"]
+    assert section.classes[0].width == pytest.approx(0.8)
+    assert len(section.classes) == 30
+
+
+def test_hundreds_of_classes_are_cut(nothing_held_out):
+    labels = [f"c{i:03d}" for i in range(150)] * 2
+    fit = replace(nothing_held_out, leave_one_out=judged(labels, labels, origin="leave-one-out"))
+    section = confusion_section(fit)
+    assert len(section.classes) == 100
+    assert "50 classes" in section.note
+    assert "mixed up nothing" in section.lead
+
+
+def test_abstention_tells_what_the_model_would_do(penguins):
+    section = abstention_section(penguins, 0.05)
+    model = penguins.pipeline["model"]
+    answered = (penguins.leave_one_out.proba.max(1) >= model.abstention_threshold(0.05)).mean()
+    assert section.answered == pytest.approx(answered)
+    assert [offer.chosen for offer in section.offers] == [False, False, True, False, False]
+    assert plain(section.lead).startswith("Asked for at most 5 % errors it answers")
+
+
+def test_abstention_that_cannot_keep_a_promise_says_so(penguins):
+    section = abstention_section(penguins, 1e-6)
+    assert section.answered == 0.0
+    assert "it answers no row at all" in section.lead
+    assert "the dot" not in section.marks
+    assert section.offers[0].outcome == "–"
+
+
+def test_relevance_has_all_columns_and_shows_the_first(nasty, penguins):
+    section = relevance_section(penguins)
+    assert set(section.names) == set(penguins.features)
+    assert section.bars[0].width == 1.0
+    assert section.bars[-1].rest
+    assert len(relevance_section(nasty).bars) == len(nasty.features)
+
+
+def test_a_kernel_that_does_not_tell_leaves_no_bars(penguins, monkeypatch):
+    def silent(pipeline):
+        raise AttributeError("no relevance")
+
+    monkeypatch.setattr("bayesvm.tables.column_relevance", silent)
+    section = relevance_section(penguins)
+    assert section.bars == []
+    assert set(section.names) == set(penguins.features)
+
+
+def test_rows_are_the_least_sure_and_the_surest_mistakes(penguins):
+    labels = penguins.leave_one_out.labels
+    n = len(labels)
+    male = np.where(labels == "MALE", 0.95, 0.05)
+    male[7] = 0.52
+    male[[20, 30]] = np.where(labels[[20, 30]] == "MALE", [0.02, 0.1], [0.98, 0.9])
+    proba = np.stack([1 - male, male], 1)
+    fit = replace(penguins, leave_one_out=replace(penguins.leave_one_out, proba=proba))
+    section = rows_section(fit, ["Body Mass (g)", "Comments"])
+    assert section.unsure[0].number == str(fit.source_rows[7])
+    assert [row.number for row in section.suspect] == [str(fit.source_rows[i]) for i in (20, 30)]
+    first = section.suspect[0]
+    assert first.wrong
+    assert (plain(first.first.probability), plain(first.label_probability)) == ("98 %", "2 %")
+    assert first.values[0] == f"{fit.table['Body Mass (g)'][20]:.0f}"
+    assert "2 labels contradict what the model is sure of, and 1 row is a close call" in plain(section.lead)
+    expected = 0.05 * (n - 3) + 0.02 + 0.1
+    assert f"about {round(expected)} would be expected by chance" in plain(section.suspect_lead)
+
+
+def test_labels_that_chance_does_not_explain_may_be_mistakes(penguins):
+    labels = penguins.leave_one_out.labels
+    wrong = np.arange(len(labels)) < 30
+    male = np.where((labels == "MALE") ^ wrong, 0.999, 0.001)
+    proba = np.stack([1 - male, male], 1)
+    fit = replace(penguins, leave_one_out=replace(penguins.leave_one_out, proba=proba))
+    section = rows_section(fit, [])
+    assert "may well be mistakes" in section.suspect_lead
+    assert len(section.suspect) == 10
+
+
+def test_no_suspicion_without_confidence(penguins):
+    labels = penguins.leave_one_out.labels
+    male = np.where(labels == "MALE", 0.45, 0.55)  # all wrong, none of it surely
+    fit = replace(
+        penguins, leave_one_out=replace(penguins.leave_one_out, proba=np.stack([1 - male, male], 1))
+    )
+    section = rows_section(fit, [])
+    assert section.suspect == ()
+    assert section.lead.startswith("No label looks mistaken")
+
+
+def test_data_section_counts_rows_columns_and_gaps(penguins):
+    section = data_section(penguins, [])
+    facts = {name: plain(fact) for name, fact in section.facts}
+    assert facts["Rows"] == "333 (11 rows without a value of “Sex” left out)"
+    assert facts["Columns used"].startswith("14 (")
+    assert "“Region” (always the same value)" in facts["Columns not used"]
+    assert [(bar.name, plain(bar.value)) for bar in section.classes] == [
+        ("MALE", "168 (50 %)"),
+        ("FEMALE", "165 (50 %)"),
+    ]
+    assert section.gaps[0].name == "Comments"
+    assert "None of the usual pitfalls" in section.lead
+
+
+def test_pitfalls_name_rows_as_the_file_counts_them(penguins):
+    pitfall = Pitfall("duplicates", "caution", "2 rows", "Why.", "What.", rows=(0, 3))
+    section = data_section(penguins, [pitfall])
+    numbers = penguins.source_rows[[0, 3]]
+    assert section.findings[0].rows == f"{numbers[0]}, {numbers[1]}"
+    assert "1 caution" in plain(section.lead)
+
+
+def test_many_classes_are_summed_up(nasty):
+    bars = data_section(nasty, []).classes
+    assert len(bars) == 11
+    assert bars[-1].name == "30 other classes"
+
+
+def test_training_says_how_it_ended(penguins, nasty):
+    assert "came to rest" in training_section(penguins).lead
+    assert "interrupted" in training_section(replace(penguins, interrupted=True)).lead
+    assert "had not come to rest after 2 sweeps" in plain(training_section(nasty).lead)
+
+
+def test_usage_has_the_names_of_this_fit(penguins):
+    section = usage_section(penguins, "out folder/my model.skops", "penguins.parquet", 0.02)
+    assert section.command.startswith("bayesvm predict 'my model.skops' new.parquet --abstain 0.02")
+    assert "bayesvm.load('my model.skops')" in section.python
+    compile(section.python, "usage", "exec")
+    assert "was not saved" in usage_section(penguins, None, None, 0.02).lead
+
+
+def test_values_of_every_type_are_shown(penguins):
+    table = penguins.table.assign(
+        flag=True, when=pd.Timestamp("2024-02-03"), number=1234567.0, small=0.000012345, note="word " * 50
+    )
+    fit = replace(penguins, table=table)
+    section = rows_section(fit, ["flag", "when", "number", "small"])
+    assert [plain(value) for value in section.unsure[0].values] == [
+        "yes",
+        "2024-02-03 00:00:00",
+        "1 234 567",
+        "1.234e-05",
+    ]
+    (note,) = rows_section(fit, ["note"]).unsure[0].values
+    assert note.endswith("…")
+    assert len(note) <= 36

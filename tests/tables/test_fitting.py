@@ -1,0 +1,206 @@
+"""A fit of a table: judged on rows it has not seen, then made of all rows."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from bayesvm.tables import TableError, TableWarning, example_table, fit_table, table_classifier
+
+from .data import FAST, mixed_table
+
+
+@pytest.fixture(scope="module")
+def table():
+    table = mixed_table()
+    table.loc[[3, 10], "species"] = None
+    return table
+
+
+@pytest.fixture(scope="module")
+def fit(table):
+    return fit_table(table, "species", model_options=FAST)
+
+
+def test_rows_without_a_label_are_dropped_and_counted(fit, table):
+    assert fit.n_dropped == 2
+    assert len(fit.table) == 118
+    assert fit.table.index.tolist() == list(range(118))
+    assert fit.source_rows.tolist() == [i + 1 for i in range(120) if i not in (3, 10)]
+    pd.testing.assert_frame_equal(fit.table, table.drop(index=[3, 10]).reset_index(drop=True))
+    assert fit.target == "species"
+    assert "species" not in fit.features
+
+
+def test_final_model_is_that_of_all_rows(fit):
+    alone = table_classifier("species", **FAST).fit(fit.table, fit.table["species"])
+    np.testing.assert_array_equal(fit.pipeline.predict_proba(fit.table), alone.predict_proba(fit.table))
+    assert not fit.interrupted
+    assert fit.seconds > 0
+
+
+def test_held_out_rows_were_not_seen(fit):
+    held = fit.heldout
+    assert held.origin == "held out"
+    assert len(held.rows) == round(0.2 * 118)
+    rest = fit.table.drop(index=held.rows)
+    judge = table_classifier("species", **FAST).fit(rest, rest["species"])
+    np.testing.assert_array_equal(held.proba, judge.predict_proba(fit.table.iloc[held.rows]))
+    np.testing.assert_array_equal(held.labels, fit.table["species"].iloc[held.rows])
+    noted = fit.pipeline["columns"].held_out_
+    assert noted["accuracy"] == held.accuracy._asdict()
+    assert noted["rows"] == len(held.rows)
+
+
+def test_leave_one_out_is_that_of_the_model(fit):
+    loo = fit.leave_one_out
+    assert loo.origin == "leave-one-out"
+    assert loo.rows.tolist() == list(range(118))
+    np.testing.assert_array_equal(loo.proba, fit.pipeline["model"].loo_proba_)
+    assert loo.accuracy.value == pytest.approx(fit.pipeline["model"].loo_score_)
+    assert loo.log_loss.value == pytest.approx(fit.pipeline["model"].loo_log_loss_)
+
+
+def test_without_holding_out(table):
+    fit = fit_table(table, "species", holdout=0, model_options=FAST)
+    assert fit.heldout is None
+    assert fit.pipeline["columns"].held_out_ is None
+    assert len(fit.leave_one_out.rows) == 118
+
+
+def test_seed(table):
+    one, same, other = (fit_table(table, "species", random_state=s, model_options=FAST) for s in (1, 1, 2))
+    assert one.heldout.rows.tolist() == same.heldout.rows.tolist() != other.heldout.rows.tolist()
+
+
+def test_copies_go_to_the_same_side():
+    table = pd.concat([mixed_table(40)] * 3, ignore_index=True)
+    held = fit_table(table, "species", model_options=FAST).heldout.rows
+    assert len(held) > 0
+    assert {row % 40 for row in held} == {row for row in range(40) if set(range(row, 120, 40)) <= set(held)}
+
+
+def test_ignored_columns_stay_in_the_table(table):
+    fit = fit_table(table, "species", ignore=["note", "id"], model_options=FAST)
+    assert not {"note", "id"} & set(fit.features)
+    assert {"note", "id"} <= set(fit.table.columns)
+
+
+def test_a_class_with_a_single_row_is_kept_for_training(table):
+    table = table.copy()
+    table.loc[0, "species"] = "yak"
+    with pytest.warns(TableWarning, match=r"1 class\(es\) have a single row \('yak'\)"):
+        fit = fit_table(table, "species", model_options=FAST)
+    assert "yak" in fit.pipeline.classes_
+    assert "yak" not in fit.heldout.labels
+    assert "yak" in fit.heldout.classes
+
+
+def test_tiny_tables():
+    table = pd.DataFrame({"x": [1.0, 2.0], "y": ["a", "b"]})
+    with pytest.warns(TableWarning):
+        fit = fit_table(table, "y", model_options=FAST)
+    assert fit.heldout is None
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "message"),
+    [
+        ("specie", {}, "no column 'specie'; did you mean 'species'"),
+        ("species", {"holdout": 1.0}, "holdout=1.0"),
+        ("species", {"holdout": -0.1}, "holdout=-0.1"),
+        ("species", {"ignore": ["species"]}, "is the target and cannot be ignored"),
+        ("species", {"ignore": ["nope"]}, "no column 'nope' to ignore"),
+        ("size (cm)", {}, "is a quantity"),
+        ("id", {}, "too many to be classes"),
+    ],
+)
+def test_refusals(table, target, options, message):
+    with pytest.raises(TableError, match=message):
+        fit_table(table, target, **options)
+
+
+def test_warnings_come_once(table):
+    table = table.assign(dose=["1"] * 115 + ["low"] * 5)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit_table(table, "species", model_options=FAST)
+    messages = [str(w.message) for w in caught]
+    assert messages == [
+        "column 'dose': 5 values such as 'low' do not fit a column of kind 'number' and count as missing"
+    ]
+
+
+class Interrupter:
+    """Presses Ctrl-C in the first step of a chosen fit; None: in none."""
+
+    def __init__(self, number):
+        self.number, self.fits = number, 0
+
+    def setup(self, estimator, context):
+        self.fits += 1
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        if context.task_name in ("kernel", "posterior") and self.fits == self.number:
+            raise KeyboardInterrupt
+        return False
+
+
+pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
+
+
+def test_callbacks_hear_of_both_fits_and_are_gone(table):
+    listener = Interrupter(None)
+    fit = fit_table(table, "species", model_options=FAST, callbacks=[listener])
+    assert listener.fits == 2
+    assert not getattr(fit.pipeline["model"], "_skl_callbacks", ())
+
+
+def test_ctrl_c_in_the_first_fit_keeps_its_model(table):
+    listener = Interrupter(1)
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        fit = fit_table(table, "species", callbacks=[listener])
+    assert fit.interrupted
+    assert listener.fits == 1
+    held = set(fit.heldout.rows.tolist())
+    assert set(fit.leave_one_out.rows.tolist()) == set(range(118)) - held
+    assert fit.leave_one_out.proba.shape == (118 - len(held), 3)
+
+
+def test_ctrl_c_in_the_second_fit_keeps_its_model(table):
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        fit = fit_table(table, "species", callbacks=[Interrupter(2)])
+    assert fit.interrupted
+    assert len(fit.leave_one_out.rows) == 118
+
+
+def test_ctrl_c_before_the_second_fit_got_anywhere_keeps_the_first(table, monkeypatch):
+    original = table_classifier("species").__class__.fit
+    calls = []
+
+    def fit_once(self, *args, **kwargs):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr("sklearn.pipeline.Pipeline.fit", fit_once)
+    fit = fit_table(table, "species", model_options=FAST)
+    assert fit.interrupted
+    assert len(fit.leave_one_out.rows) + len(fit.heldout.rows) == 118
+
+
+def test_bundled_table_is_told_well():
+    fit = fit_table(example_table(), "Sex")
+    assert fit.n_dropped == 11
+    assert fit.heldout.accuracy.value > 0.85
+    assert fit.leave_one_out.accuracy.value > 0.9
+    assert fit.leave_one_out.log_loss.value < 0.2

@@ -1,0 +1,46 @@
+"""Small fits take one thread and give the others back."""
+
+import pytest
+import torch
+
+from bayesvm import BayesianSVC
+from bayesvm.threads import threads_for
+from tests.estimators.data import FAST, three_blobs
+
+
+@pytest.fixture
+def four_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_small_work_takes_one_thread_and_large_work_all(four_threads):
+    with threads_for(1e3):
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 4
+    with threads_for(1e12):
+        assert torch.get_num_threads() == 4
+
+
+def test_threads_come_back_after_an_error(four_threads):
+    with pytest.raises(KeyError), threads_for(1e3):
+        raise KeyError
+    assert torch.get_num_threads() == 4
+
+
+def test_a_fit_changes_nothing_for_others(four_threads, monkeypatch):
+    from bayesvm.estimators import bayesian_svc
+
+    seen = []
+    original = bayesian_svc.train
+
+    def watched(*arguments):
+        seen.append(torch.get_num_threads())
+        return original(*arguments)
+
+    monkeypatch.setattr(bayesian_svc, "train", watched)
+    BayesianSVC(**FAST).fit(*three_blobs())
+    assert seen == [1]
+    assert torch.get_num_threads() == 4
