@@ -72,7 +72,7 @@ def draw_digits(ax: Axes, records: Records, races: list[dict[str, Any]]) -> None
         if ("digits", model) not in records:
             continue
         run = records["digits", model]
-        # Ours include the time to build each step's estimator, which varies: sorted, no line goes back in time.
+        # Building an estimator takes now more, now less: sorted, no line goes back in time.
         seconds, losses = np.array(sorted(zip(run["seconds"], run["log_loss"], strict=True))).T
         losses = np.minimum.accumulate(losses)
         width, weight = (2.6, "bold") if model == "bayesvm" else (1.6, "normal")

@@ -27,10 +27,10 @@ _INDIFFERENCE = 1e-3
 # keeps small data sets at one (docs/defaults.md).
 _NATS_PER_LOG_SPREAD = 5.0
 _BLOCK_NUMBERS = 200_000
-_NODES = 64
+_NODES = 32
 _STRIDE = 3
-_OFFSET_STEPS = 6
-_OFFSET_TOLERANCE = 0.01
+_OFFSET_STEPS = 10
+_OFFSET_TOLERANCE = 0.02
 _LARGEST_LOG_ODDS = 30.0
 
 
@@ -94,7 +94,7 @@ def fit_calibration(F: Tensor, s2: Tensor, y: Tensor, weight: Tensor) -> Calibra
     T = _smallest_good(curve, slack)
     log_odds = fit_offsets(F, s2, y, weight, T)
     middle = int(np.argmin(np.abs(TEMPERATURES - T)))
-    near = np.arange(max(0, middle - 3), min(middle + 4, n))
+    near = np.arange(max(0, middle - 2), min(middle + 3, n))
     curve = np.full(n, np.inf)
     curve[near] = loss_curve(F, s2, y, weight, TEMPERATURES[near], log_odds)
     T = _smallest_good(curve, slack)
