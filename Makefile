@@ -7,7 +7,7 @@ TORCH ?=
 STAMP := $(VENV)/.installed
 PEERS_VENV ?= .venv-peers
 
-.PHONY: env peers-env demo test test-all lint types benchmarks figures clean
+.PHONY: env peers-env demo test test-all lint types benchmarks race figures clean
 
 env: $(STAMP)
 
@@ -51,7 +51,10 @@ test-all: lint types
 
 benchmarks: env
 	$(BIN)/python benchmarks/limits.py --json results/benchmarks/limits.json
+	$(BIN)/python benchmarks/startup.py --json results/benchmarks/startup.json
 	$(BIN)/python benchmarks/quality.py --json results/benchmarks/quality.json
+
+race: peers-env
 	$(BIN)/python benchmarks/peers.py --json results/benchmarks/peers.json
 
 figures: env
@@ -60,4 +63,4 @@ figures: env
 	$(BIN)/python docs/figures/report.py
 
 clean:
-	rm -rf $(VENV) build dist demo-output .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS_VENV) build dist demo-output .pytest_cache .mypy_cache .ruff_cache

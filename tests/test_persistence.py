@@ -167,6 +167,19 @@ def test_files_that_are_no_models(tmp_path):
         bayesvm.load(other)
 
 
+@pytest.mark.parametrize("schema", ["{}", "[1]", "{", "null", '{"__loader__": "ObjectNode"}', "cut"])
+def test_damaged_files_are_no_models(schema, tmp_path):
+    path = tmp_path / "damaged.skops"
+    if schema == "cut":
+        bayesvm.save(BayesianSVC(), path)
+        path.write_bytes(path.read_bytes()[:-40])
+    else:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("schema.json", schema)
+    with pytest.raises(ValueError, match=r"damaged\.skops is not a model file"):
+        bayesvm.load(path)
+
+
 def test_missing_packages_are_named(tmp_path, monkeypatch):
     path = bayesvm.save(BayesianSVC(), tmp_path / "model.skops")
 

@@ -44,6 +44,9 @@ _SKRUB = [
 _NUMPY = ["numpy.dtype"]
 TRUSTED_TYPES = [*_OURS, *_SKRUB, *_NUMPY]
 
+# What goes wrong outside a model file, and is no sign of a damaged one.
+_OF_THE_SYSTEM = (ImportError, FileNotFoundError, PermissionError, MemoryError)
+
 
 def _skops_io() -> Any:
     try:
@@ -80,7 +83,9 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise FileNotFoundError(f"there is no model file {str(path)!r}")
     try:
         unknown = sorted(set(io.get_untrusted_types(file=source)) - set(TRUSTED_TYPES))
-    except (zipfile.BadZipFile, KeyError, IsADirectoryError) as error:
+    except _OF_THE_SYSTEM:
+        raise
+    except Exception as error:  # damaged files fail in any way
         raise ValueError(
             f"{source} is not a model file: bayesvm.save writes zip files with a schema"
         ) from error
@@ -93,3 +98,10 @@ def load(path: str | os.PathLike[str]) -> Any:
         return io.load(source, trusted=TRUSTED_TYPES)
     except ModuleNotFoundError as error:
         raise ImportError(f"{source} needs {error.name}: pip install 'bayesvm[cli]'") from error
+    except _OF_THE_SYSTEM:
+        raise
+    except Exception as error:
+        kind = type(error).__name__
+        raise ValueError(
+            f"{source} is not a model file that this version can load, or it is damaged ({kind}: {error})"
+        ) from error

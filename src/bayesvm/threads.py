@@ -10,9 +10,9 @@ import torch
 __all__ = ["threads_for"]
 
 # Below this many multiplications a sweep, threads cost more than they bring:
-# measured on two idle cores, iris takes .25 s with two threads and .20 s with
-# one, and many times as long when others use the cores, since waiting threads
-# spin.
+# measured on two idle cores, iris took a quarter longer with two threads than
+# with one, and many times as long when others used the cores, since waiting
+# threads spin.
 _WORTH_THREADS = 1e8
 
 

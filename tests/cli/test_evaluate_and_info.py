@@ -76,6 +76,7 @@ def test_info(bayesvm, model, workshop):
     for words in ("predicts  species", "held out", "leave-one-out", "rbf+additive", "scikit-learn"):
         assert words in answer.out
     assert f"bayesvm.load('{model}')" in answer.out
+    assert "model.predict_proba(read_table('NEW_TABLE.csv', model=model))" in answer.out
     facts = bayesvm("info", model, "--json").json
     loaded = library.load(model)
     assert facts["target"] == "species"

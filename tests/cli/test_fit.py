@@ -1,7 +1,10 @@
 """``bayesvm fit``: files, summary, JSON, and refusals before any work is done."""
 
+import importlib
 import json
 import os
+import re
+import signal
 
 import numpy as np
 import pytest
@@ -118,6 +121,7 @@ REFUSALS = [
     (["--target", "species", "--model", "t.csv"], "is the table already; give another name"),
     (["--target", "species", "--model", "a", "--report", "a"], "is --model already; give another name"),
     (["--target", "species", "--no-overwrite"], "'t.skops' exists; give another name"),
+    (["--target", "species", "--report", "r.html", "--no-report"], "contradict each other"),
     (["--target", "species", "--max-error", "1"], "--max-error 1 is not valid"),
     (["--target", "species", "--holdout", "1"], "holdout=1.0 is not valid"),
     (["--target", "species", "--inducing", "0"], "Invalid value for '--inducing'"),
@@ -181,9 +185,50 @@ def test_interrupted_fits_are_saved_and_told(bayesvm, here, monkeypatch):
     answer = bayesvm("fit", "t.csv", "--target", "species", "--json")
     assert answer.status == 130
     assert answer.json["interrupted"] is True
+    assert (answer.json["rows"], answer.json["rows_learned"]) == (120, 96)
     assert "the best model so far is saved in t.skops" in answer.err
     assert bayesvm("info", "t.skops", "--json").json["interrupted"] is True
     assert "Ctrl-C" in bayesvm("info", "t.skops").out
+    assert "learned from  96 rows" in bayesvm("fit", "t.csv", "--target", "species").out
+
+
+@pytest.mark.parametrize(
+    "place", ["bayesvm.save", "bayesvm.report.find_pitfalls", "bayesvm.report.write_report"]
+)
+def test_ctrl_c_after_the_fit_keeps_the_model(bayesvm, here, monkeypatch, place):
+    """Saving is not cut, and whatever comes after it is given up."""
+    module, _, name = place.rpartition(".")
+    module = importlib.import_module(module)
+    original = getattr(module, name)
+
+    def interrupted(*args, **kwargs):
+        signal.raise_signal(signal.SIGINT)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(module, name, interrupted)
+    write_table(mixed_table(60), here / "t.csv")
+    answer = bayesvm("fit", "t.csv", "--target", "species", "--holdout", 0)
+    message = "bayesvm: interrupted; the model is saved in t.skops\n"
+    assert (answer.status, answer.out, answer.err) == (130, "", message)
+    assert names(here) == ["t.csv", "t.skops"]
+    assert not library.load("t.skops")["model"].interrupted_
+
+
+def test_few_rows_have_no_intervals(bayesvm, here):
+    write_table(mixed_table(40), here / "t.csv")
+    answer = bayesvm("fit", "t.csv", "--target", "species", "--no-report")
+    accuracy = next(line for line in answer.out.splitlines() if line.strip().startswith("accuracy"))
+    assert re.search(r"% \(-\) .*% \([\d.]+ to ", accuracy)  # 8 rows held out, 40 left out in turn
+
+
+def test_a_class_called_none(bayesvm, here):
+    rows = [f"{x},{['none', 'mild', 'severe'][x % 3]}" for x in range(60)]
+    (here / "t.csv").write_text("x,severity\n" + "\n".join([*rows, "7,"]) + "\n")
+    facts = bayesvm("fit", "t.csv", "--target", "severity", "--no-report", "--json").json
+    assert [c["label"] for c in facts["classes"]] == ["mild", "none", "severe"]
+    assert facts["rows_without_label"] == 1
+    facts = bayesvm("evaluate", "t.skops", "t.csv", "--json").json
+    assert (facts["rows"], facts["rows_with_unseen_label"]) == (60, {})
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full here")

@@ -1,6 +1,7 @@
 """``bayesvm predict``: the same numbers to a pipe, a file and JSON."""
 
 import io
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -74,6 +75,18 @@ def test_json(bayesvm, model, workshop, expected):
     assert isinstance(answer.json[0]["ask_a_person"], bool)
     kept = bayesvm("predict", model, workshop / "new.parquet", "--keep", "--json").json  # dates, gaps
     assert kept[0]["seen"].startswith("2024")
+    gaps = read_table(workshop / "new.parquet").isna()
+    assert gaps["seen"].any()
+    assert gaps["note"].any()
+    for name in ("seen", "note", "size (cm)"):
+        assert [row[name] is None for row in kept] == gaps[name].tolist()
+
+
+def test_a_dash_means_standard_output(bayesvm, model, workshop, here):
+    answer = bayesvm("predict", model, workshop / "new.csv", "--output", "-")
+    assert answer.out == bayesvm("predict", model, workshop / "new.csv").out
+    assert answer.out.startswith("row,prediction,")
+    assert list(here.iterdir()) == []
 
 
 def test_keep(bayesvm, model, workshop, here):
@@ -105,6 +118,11 @@ def test_notes_go_to_standard_error(bayesvm, model, workshop, here):
         (["{folder}/animals.skops"], "give a table; the bundled one does not go with this model"),
         (["{folder}/animals.skops", "{folder}/new.csv", "--abstain", "7"], "--abstain 7 is not valid"),
         (["{folder}/animals.skops", "{folder}/new.csv", "-o", "out.doc"], "not named like a table"),
+        (
+            ["{folder}/animals.skops", "{folder}/new.csv", "-o", "out.xlsx"],
+            "write a .csv, which spread",
+        ),
+        (["damaged.skops", "{folder}/new.csv"], "damaged.skops is not a model file"),
         (["{folder}/animals.skops", "{folder}/new.csv", "-o", "no/out.csv"], "create it first"),
         (["{folder}/animals.skops", "part.csv"], "no column 'legs', which the model needs"),
         (["forged.skops", "{folder}/new.csv"], "does not trust: ['posix.system']"),
@@ -120,6 +138,8 @@ def test_refusals(bayesvm, workshop, here, arguments, message):
 
     skops.io.dump({"run": os.system}, "forged.skops")
     skops.io.dump({"a": 1}, "plain.skops")
+    with zipfile.ZipFile("damaged.skops", "w") as archive:
+        archive.writestr("schema.json", "{}")
     library.save(library.BayesianSVC(), "early.skops")
     write_table(read_table(workshop / "new.csv").drop(columns="legs"), "part.csv")
     before = sorted(os.listdir())

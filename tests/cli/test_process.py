@@ -144,15 +144,30 @@ def test_on_a_terminal(workshop, tmp_path):
     assert terminal.finish() == 0
     text = plain(terminal.text)
     assert "\x1b[1;36mHow good" in terminal.text
-    assert "Fitting a part of the rows" in text
-    assert "Fitting all rows" in text
-    assert "learning which columns matter" in text
+    assert "Trial fit" in text
+    assert "Final fit" in text
+    assert "finding what matters" in text
     assert re.search(r"\d:\d\d:\d\d", text)  # the time left
     summary = text[text.rindex("Data\n") :]
     assert "Written" in summary
-    assert "Fitting" not in summary
+    assert "fit   " not in summary
     assert max(map(len, summary.splitlines())) <= 70
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["animals.html", "animals.skops"]
+
+
+@pytest.mark.parametrize("columns", [80, 60, 40])
+def test_the_time_left_is_never_cut(workshop, tmp_path, columns):
+    arguments = ["fit", workshop / "animals.csv", "--target", "species", "--no-report"]
+    terminal = Terminal(arguments, tmp_path, COLUMNS=str(columns))
+    assert terminal.finish() == 0
+    lines = re.split(r"[\r\n]+|\x1b\[2K", terminal.text)
+    steps = [plain(line) for line in lines if re.search(r"(Trial|Final) fit", line)]
+    under_way = [line for line in steps if ":" in line or "find" in line or "sett" in line]
+    assert under_way
+    for line in under_way:
+        assert len(line) <= columns
+        assert re.search(r"fit .*[━ ][-\d]:[-\d]{2}:[-\d]{2}( |$)", line), line
+        assert columns < 60 or re.search(r"finding what matters|settling decisions", line), line
 
 
 def test_on_a_narrow_terminal_without_colours(workshop, tmp_path):
@@ -181,7 +196,7 @@ def slow_table(tmp_path_factory):
 
 def test_first_ctrl_c_keeps_the_best_model_so_far(slow_table, tmp_path):
     terminal = Terminal(["fit", slow_table, "--target", "y"], tmp_path)
-    terminal.read_until("learning which columns matter")
+    terminal.read_until("finding what matters")
     terminal.process.send_signal(signal.SIGINT)
     assert terminal.finish() == 130
     text = plain(terminal.text)
@@ -190,6 +205,18 @@ def test_first_ctrl_c_keeps_the_best_model_so_far(slow_table, tmp_path):
     assert "Traceback" not in text
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["slow.html", "slow.skops"]
     assert library.load(tmp_path / "slow.skops")["model"].interrupted_
+
+
+def test_ctrl_c_while_importing():
+    answer = python(
+        "import sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "sys.argv = ['bayesvm', 'fit']; from bayesvm.cli import main; main()"
+    )
+    assert (answer.returncode, answer.stdout, answer.stderr) == (130, "", "bayesvm: interrupted\n")
 
 
 def test_ctrl_c_elsewhere_leaves_nothing(slow_table, tmp_path):

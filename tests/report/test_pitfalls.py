@@ -158,7 +158,7 @@ def test_duplicates_and_conflicts_name_their_rows(clean):
 
 def test_conflicts_bound_what_any_model_can_reach():
     table = pd.DataFrame({"a": [0, 0, 0, 1] * 50, "b": 0, "y": ["u", "u", "v", "v"] * 50})
-    assert "75\u00a0%" in kinds(table)["conflicts"].explanation
+    assert "75 %" in kinds(table)["conflicts"].explanation
 
 
 def test_a_table_of_few_values_repeats_itself_without_blame(clean):
@@ -175,6 +175,11 @@ def test_identifiers(clean):
             weight=rng.normal(size=N),
             remark=[f"the {i}th of a number of remarks that say something" for i in rng.permutation(N)],
             income=rng.permutation(np.arange(N) * 997),
+            day=(pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.permutation(N), "D")).strftime("%Y-%m-%d"),
+            share=[f"{i / 10}%" for i in rng.permutation(N)],
+            price=[f"{1000 + 997 * i:,}" for i in rng.permutation(N)],
+            mass=[f"{i} kg" for i in rng.permutation(N)],
+            cost=[f"${i}.50" for i in rng.permutation(N)],
         )
     )
     assert set(found["identifier"].columns) == {"number", "code"}
@@ -183,6 +188,28 @@ def test_identifiers(clean):
 def test_codes_that_come_back(clean):
     found = kinds(clean.assign(patient=[f"P{i // 2:04d}" for i in np.random.default_rng(0).permutation(N)]))
     assert found["groups"].columns == ("patient",)
+    half = np.random.default_rng(1).permutation(N) // 2
+    days = (pd.Timestamp("2020-01-01") + pd.to_timedelta(half, "D")).strftime("%Y-%m-%d")
+    assert "groups" not in kinds(clean.assign(share=[f"{i}%" for i in half], day=days))
+
+
+def test_half_empty_is_not_mostly_empty(clean):
+    values = np.random.default_rng(3).normal(size=N)
+    assert "missing" not in kinds(clean.assign(x=np.where(np.arange(N) % 2 == 0, np.nan, values)))
+
+
+def test_what_stands_for_a_gap_is_missing(clean):
+    blank = np.random.default_rng(3).permutation(N) < 0.6 * N
+    word = np.random.default_rng(4).choice(["ash", "birch"], N)
+    number = np.random.default_rng(4).normal(size=N).astype(str)
+    for sign in ("", "NA", "?"):
+        words = kinds(clean.assign(tree=np.where(blank, sign, word)))["missing"]
+        assert words.columns == ("tree",)
+        assert "(60 % empty)" in words.explanation
+        assert "typical values" not in words.explanation
+        numbers = kinds(clean.assign(x=np.where(blank, sign, number)))["missing"]
+        assert "filled in with typical values" in numbers.explanation
+    assert set(kinds(clean.assign(nothing="?"))["constant"].columns) == {"nothing"}
 
 
 def test_constant_and_empty_columns(clean):
@@ -209,6 +236,7 @@ def test_worst_comes_first_and_every_pitfall_says_what_to_do(clean):
     for pitfall in found:
         assert pitfall.title
         assert pitfall.explanation.endswith(".")
+        assert not {"\u00a0", "\u202f"} & set(pitfall.title + pitfall.explanation + pitfall.advice)
         assert pitfall.advice.endswith(".")
 
 

@@ -136,9 +136,12 @@ def test_an_interrupted_fit_does_not_claim_to_have_seen_all_rows(penguins, tmp_p
     def small_print(fit):
         return write_report(fit, tmp_path / "r.html", pitfalls=[]).read_text(encoding="utf-8")
 
-    claim = "was then fitted to all rows"
+    claim, box = "was then fitted to all rows", '<p class="verdict alarm"><strong>Training was interrupted'
     assert claim in small_print(penguins)
-    assert claim not in small_print(replace(penguins, interrupted=True))
+    assert box not in small_print(penguins)
+    interrupted = small_print(replace(penguins, interrupted=True))
+    assert claim not in interrupted
+    assert interrupted.index(box) < interrupted.index("<nav")
 
 
 def test_unwanted_columns_are_no_pitfall(penguins, tmp_path, monkeypatch):

@@ -40,7 +40,7 @@ def right_and_wrong(right, wrong, **options):
 
 
 def top(fit, heldout, pitfalls=()):
-    return headline(replace(fit, heldout=heldout), list(pitfalls), "x.csv", 0.7, 0.01)
+    return headline(replace(fit, heldout=heldout), list(pitfalls), "x.csv", 0.01)
 
 
 def test_headline_counts_and_gives_a_range(penguins):
@@ -71,13 +71,47 @@ def test_an_alarm_dampens_the_headline(penguins):
     alarm = Pitfall("copy", "alarm", "“x” is the answer under another name", "Why.", "Remove it.", ("x",))
     found = top(penguins, right_and_wrong(95, 5), [alarm])
     assert found.verdict == "fair"
-    assert "“x” is the answer under another name" in found.warning
-    assert top(penguins, right_and_wrong(95, 5), [replace(alarm, severity="note")]).warning is None
+    assert "“x” is the answer under another name" in found.warnings[0]
+    assert top(penguins, right_and_wrong(95, 5), [replace(alarm, severity="note")]).warnings == ()
+
+
+def test_probabilities_worth_no_more_than_class_shares_are_said_so_at_the_top(penguins):
+    found = top(penguins, right_and_wrong(80, 20, sure=0.999))
+    assert found.verdict == "fair"
+    assert "no better than the class shares" in found.warnings[0]
+    assert "has 0.693" in found.warnings[0]
+
+
+def test_figures_of_the_top_come_from_the_same_rows(penguins):
+    held = right_and_wrong(60, 6, sure=0.9)
+    limit = penguins.heldout_pipeline["model"].abstention_threshold(0.05)
+    assert limit != penguins.pipeline["model"].abstention_threshold(0.05)
+    for threshold, share in ((limit - 1e-9, "0 %"), (limit + 1e-9, "100 %")):
+        proba = np.where(held.proba > 0.5, threshold, 1 - threshold)
+        fit = replace(penguins, heldout=replace(held, proba=proba))
+        figures = {
+            plain(figure.what): plain(figure.value) for figure in headline(fit, [], None, 0.05).figures
+        }
+        assert figures["of held-out rows right"] == "91 %"
+        assert figures["of held-out rows answered, if at most 5 % may be wrong"] == share
+
+
+def test_an_interruption_is_said_at_the_top(penguins, monkeypatch):
+    fit = replace(penguins, interrupted=True)
+    assert "learned from 333 rows and" in plain(headline(fit, [], None, 0.01).warnings[0])
+    monkeypatch.setattr(fit.pipeline["columns"], "n_rows_", 266)
+    found = headline(fit, [], None, 0.01)
+    assert "learned from 266 of 333 rows" in plain(found.warnings[0])
+    assert found.figures[-1].value == "266"
+    section = data_section(fit, [])
+    assert plain(section.lead).startswith("The model learned from 266 rows")
+    assert dict(section.facts)["Rows"].endswith("; 266 were learned from")
 
 
 def test_headline_without_held_out_rows(nothing_held_out):
-    found = headline(nothing_held_out, [], None, 1.0, 0.05)
+    found = headline(nothing_held_out, [], None, 0.05)
     assert "each predicted as if it had not been seen" in plain(found.sentence)
+    assert found.figures[0].what == "of rows right"
 
 
 def test_a_handful_of_held_out_rows_is_no_headline(penguins):
@@ -105,7 +139,9 @@ def test_quality_says_whether_held_out_and_leave_one_out_agree(penguins):
     assert "Believe the lower figures" in said(240, 160)
 
 
-def test_quality_without_held_out_rows_says_so(nothing_held_out):
+def test_quality_without_held_out_rows_says_so(nothing_held_out, penguins):
+    unjudged = replace(penguins, heldout=None, interrupted=True)
+    assert "The held-out rows were not judged" in quality_section(unjudged).agreement
     section = quality_section(nothing_held_out)
     assert "No rows were held out" in section.agreement
     assert len(section.heads) == 2
@@ -118,6 +154,8 @@ def test_quality_without_held_out_rows_says_so(nothing_held_out):
         (360, 40, 0.9, "at their word"),
         (360, 40, 0.99, "surer than it should be"),
         (360, 40, 0.6, "more modest"),
+        (17_800, 2_200, 0.9, "at their word"),  # a point apart, however certainly
+        (18_200, 1_800, 0.9, "at their word"),
         (6, 4, 0.7, "too few rows"),
     ],
 )
@@ -136,14 +174,29 @@ def test_few_held_out_rows_leave_the_details_to_leave_one_out(penguins):
 
 
 def test_confusion_matrix_is_counted(nothing_held_out):
-    labels = [0, 0, 0, 1, 1, 2]
-    answers = [0, 1, 1, 1, 1, 2]
+    labels = [0, 0, 0, 1, 1, 2] * 5
+    answers = [0, 1, 1, 1, 1, 2] * 5
     fit = replace(nothing_held_out, leave_one_out=judged(labels, answers, origin="leave-one-out"))
     section = confusion_section(fit)
-    assert [line.counts for line in section.matrix] == [("1", "2", "0"), ("0", "2", "0"), ("0", "0", "1")]
+    assert [line.counts for line in section.matrix] == [("5", "10", "0"), ("0", "10", "0"), ("0", "0", "5")]
     assert [plain(line.right) for line in section.matrix] == ["33 %", "100 %", "100 %"]
     assert section.matrix[0].shares == pytest.approx((1 / 3, 2 / 3, 0))
-    assert "take “0” for “1”: 2 of 3 such rows (67 %)" in plain(section.lead)
+    assert "take “0” for “1”: 10 of 15 such rows (67 %)" in plain(section.lead)
+
+
+def test_a_mistake_is_named_only_if_it_stands_out(nothing_held_out):
+    def said(labels, answers):
+        left = judged(labels, answers, origin="leave-one-out")
+        return plain(confusion_section(replace(nothing_held_out, leave_one_out=left)).lead)
+
+    names = np.array([f"c{i:02d}" for i in range(30)])
+    few = np.arange(300) < 3
+    assert "too few mistakes" in said(np.tile(names, 10), np.where(few, "c07", np.tile(names, 10)))
+    spread = said(np.tile(names, 10), np.tile(np.roll(names, 1), 10))  # 30 kinds of ten rows
+    assert "spread over 30 kinds of mistakes" in spread
+    rare = said(np.tile(names, 4), np.tile(np.where(names < "c08", np.roll(names, 1), names), 4))
+    assert "spread over 8 kinds of mistakes" in rare
+    assert "most frequent" not in spread + rare
 
 
 def test_many_classes_become_a_list_of_mistakes(nothing_held_out):
@@ -176,15 +229,36 @@ def test_hundreds_of_classes_are_cut(nothing_held_out):
 def test_abstention_tells_what_the_model_would_do(penguins):
     section = abstention_section(penguins, 0.05)
     model = penguins.pipeline["model"]
-    answered = (penguins.leave_one_out.proba.max(1) >= model.abstention_threshold(0.05)).mean()
-    assert section.answered == pytest.approx(answered)
+    kept = penguins.leave_one_out.proba.max(1) >= model.abstention_threshold(0.05)
+    assert section.offers[2].outcome.endswith(f" of {kept.sum()}")
     assert [offer.chosen for offer in section.offers] == [False, False, True, False, False]
     assert plain(section.lead).startswith("Asked for at most 5 % errors it answers")
 
 
+@pytest.mark.parametrize("max_error", [0.02, 0.05])
+def test_held_out_rows_are_answered_by_the_threshold_of_their_own_model(penguins, max_error):
+    """The final model has another threshold, which neither dot nor sentences may use for these rows."""
+    own = penguins.heldout_pipeline["model"].abstention_threshold(max_error)
+    final = penguins.pipeline["model"].abstention_threshold(max_error)
+    between = (own + final) / 2  # answered by one of the two only
+    answers = own < final
+
+    def section(n_rows):
+        held = right_and_wrong(n_rows, 0)
+        proba = np.where(held.proba > 0.5, between, 1 - between)
+        return abstention_section(replace(penguins, heldout=replace(held, proba=proba)), max_error)
+
+    many = section(220)
+    assert ("it answers every row" if answers else "it answers no row at all") in many.lead
+    assert ("the dot" in many.marks) == answers
+    (chosen,) = [offer for offer in many.offers if offer.chosen]
+    assert chosen.outcome == ("0 of 220" if answers else "–")
+    few = section(66)  # the figure is leave-one-out's then, one sentence is not
+    assert f"rows answered {'66 of 66' if answers else 'none of them'}" in few.lead
+
+
 def test_abstention_that_cannot_keep_a_promise_says_so(penguins):
     section = abstention_section(penguins, 1e-6)
-    assert section.answered == 0.0
     assert "it answers no row at all" in section.lead
     assert "the dot" not in section.marks
     assert section.offers[0].outcome == "–"
@@ -198,22 +272,13 @@ def test_relevance_has_all_columns_and_shows_the_first(nasty, penguins):
     assert len(relevance_section(nasty).bars) == len(nasty.features)
 
 
-def test_a_kernel_that_does_not_tell_leaves_no_bars(penguins, monkeypatch):
-    def silent(pipeline):
-        raise AttributeError("no relevance")
-
-    monkeypatch.setattr("bayesvm.tables.column_relevance", silent)
-    section = relevance_section(penguins)
-    assert section.bars == []
-    assert set(section.names) == set(penguins.features)
-
-
 def test_rows_are_the_least_sure_and_the_surest_mistakes(penguins):
     labels = penguins.leave_one_out.labels
     n = len(labels)
     male = np.where(labels == "MALE", 0.95, 0.05)
     male[7] = 0.52
-    male[[20, 30]] = np.where(labels[[20, 30]] == "MALE", [0.02, 0.1], [0.98, 0.9])
+    male[[20, 30]] = np.where(labels[[20, 30]] == "MALE", [0.02, 0.08], [0.98, 0.92])
+    male[40] = 0.2 if labels[40] == "MALE" else 0.8  # wrong, but not surely
     proba = np.stack([1 - male, male], 1)
     fit = replace(penguins, leave_one_out=replace(penguins.leave_one_out, proba=proba))
     section = rows_section(fit, ["Body Mass (g)", "Comments"])
@@ -223,9 +288,13 @@ def test_rows_are_the_least_sure_and_the_surest_mistakes(penguins):
     assert first.wrong
     assert (plain(first.first.probability), plain(first.label_probability)) == ("98 %", "2 %")
     assert first.values[0] == f"{fit.table['Body Mass (g)'][20]:.0f}"
-    assert "2 labels contradict what the model is sure of, and 1 row is a close call" in plain(section.lead)
-    expected = 0.05 * (n - 3) + 0.02 + 0.1
-    assert f"about {round(expected)} would be expected by chance" in plain(section.suspect_lead)
+    chance = f"about {round(0.05 * (n - 4) + 0.02 + 0.08)}"
+    assert plain(section.lead).startswith(
+        "2 labels contradict what the model is at least 90 % sure of, as chance would have it "
+        f"({chance} expected), and 1 row is a close call"
+    )
+    assert f"{chance} would be expected by chance" in plain(section.suspect_lead)
+    assert section.suspect_title == "Rows it gets wrong with confidence"
 
 
 def test_labels_that_chance_does_not_explain_may_be_mistakes(penguins):
@@ -236,6 +305,9 @@ def test_labels_that_chance_does_not_explain_may_be_mistakes(penguins):
     fit = replace(penguins, leave_one_out=replace(penguins.leave_one_out, proba=proba))
     section = rows_section(fit, [])
     assert "may well be mistakes" in section.suspect_lead
+    assert section.suspect_title.endswith("likely label errors")
+    assert "30 labels contradict" in plain(section.lead)
+    assert "90 % sure of, clearly more than chance explains (fewer than one expected)" in plain(section.lead)
     assert len(section.suspect) == 10
 
 
@@ -247,7 +319,18 @@ def test_no_suspicion_without_confidence(penguins):
     )
     section = rows_section(fit, [])
     assert section.suspect == ()
-    assert section.lead.startswith("No label looks mistaken")
+    assert section.lead.startswith("No label contradicts")
+    assert "it is about 55 % sure of them" in plain(section.unsure_lead)
+
+
+def test_a_small_excess_of_confident_mistakes_is_no_sign_of_wrong_labels(penguins):
+    """Of many rows, a tenth more than expected is certain to be an excess, but no label error."""
+    left = right_and_wrong(89_000, 11_000, sure=0.9, origin="leave-one-out")
+    table = pd.DataFrame({"x": np.zeros(100_000)})
+    fit = replace(penguins, leave_one_out=left, table=table, source_rows=np.arange(1, 100_001))
+    section = rows_section(fit, ["x"])
+    assert "as chance would have it" in section.lead
+    assert "label errors" not in section.suspect_title
 
 
 def test_data_section_counts_rows_columns_and_gaps(penguins):
@@ -262,6 +345,14 @@ def test_data_section_counts_rows_columns_and_gaps(penguins):
     ]
     assert section.gaps[0].name == "Comments"
     assert "None of the usual pitfalls" in section.lead
+
+
+def test_gaps_are_what_the_model_takes_for_missing(penguins):
+    table = penguins.table.copy()
+    island = table["Island"].astype(object)
+    island[:4] = ["", "NA", "?", None]
+    fit = replace(penguins, table=table.assign(Island=island))
+    assert ("Island", "4 (1 %)") in [(bar.name, plain(bar.value)) for bar in data_section(fit, []).gaps]
 
 
 def test_pitfalls_name_rows_as_the_file_counts_them(penguins):
@@ -289,7 +380,26 @@ def test_usage_has_the_names_of_this_fit(penguins):
     assert section.command.startswith("bayesvm predict 'my model.skops' new.parquet --abstain 0.02")
     assert "bayesvm.load('my model.skops')" in section.python
     compile(section.python, "usage", "exec")
+    bundled = usage_section(penguins, "penguins.skops", "penguins.csv (bundled example)", 0.01)
+    assert bundled.command.startswith("bayesvm predict penguins.skops new.csv --abstain")
+    assert "read_table('new.csv', model=model)" in bundled.python
     assert "was not saved" in usage_section(penguins, None, None, 0.02).lead
+
+
+@pytest.mark.parametrize(
+    ("source", "new"),
+    [
+        ("my table.tsv.gz", "new.tsv.gz"),
+        ("TABLE.CSV", "new.csv"),
+        ("a.pq", "new.pq"),
+        ("a.csv.2024.parquet", "new.parquet"),
+        ("a.parquet.csv.zst (first half)", "new.csv.zst"),
+        ("a.csvx", "new.csv"),
+        ("database", "new.csv"),
+    ],
+)
+def test_usage_reads_files_like_the_one_fitted(penguins, source, new):
+    assert f" {new} --abstain" in usage_section(penguins, "m.skops", source, 0.01).command
 
 
 def test_values_of_every_type_are_shown(penguins):

@@ -1,5 +1,6 @@
 """A fit of a table: judged on rows it has not seen, then made of all rows."""
 
+import signal
 import warnings
 
 import numpy as np
@@ -7,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesvm.tables import TableError, TableWarning, example_table, fit_table, table_classifier
+from bayesvm.tables import TableError, TableWarning, example_table, fit_table, fitting, table_classifier
 
 from .data import FAST, mixed_table
 
@@ -196,6 +197,62 @@ def test_ctrl_c_before_the_second_fit_got_anywhere_keeps_the_first(table, monkey
     fit = fit_table(table, "species", model_options=FAST)
     assert fit.interrupted
     assert len(fit.leave_one_out.rows) + len(fit.heldout.rows) == 118
+
+
+def press_ctrl_c(original=None):
+    """A function that presses Ctrl-C, as the terminal does, and then does what another does."""
+
+    def pressing(*args, **kwargs):
+        signal.raise_signal(signal.SIGINT)
+        return None if original is None else original(*args, **kwargs)
+
+    return pressing
+
+
+def test_ctrl_c_while_judging_keeps_the_model(table, monkeypatch):
+    monkeypatch.setattr("sklearn.pipeline.Pipeline.predict_proba", press_ctrl_c())
+    fit = fit_table(table, "species", model_options=FAST)
+    assert fit.interrupted
+    assert fit.heldout is None
+    assert fit.pipeline is fit.heldout_pipeline
+    assert fit.pipeline["columns"].n_rows_ == len(fit.leave_one_out.rows) == 94
+    assert fit.pipeline["columns"].held_out_ is None
+
+
+def test_ctrl_c_after_the_fits_keeps_everything(table, monkeypatch):
+    monkeypatch.setattr("bayesvm.tables.fitting._figures", press_ctrl_c(fitting._figures))
+    fit = fit_table(table, "species", model_options=FAST)
+    assert fit.interrupted
+    assert fit.pipeline["columns"].n_rows_ == len(fit.leave_one_out.rows) == 118
+    assert fit.pipeline["columns"].held_out_["rows"] == len(fit.heldout.rows)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)  # it works again
+
+
+def test_held_out_rows_are_judged_by_the_threshold_of_their_model(fit):
+    ours, final = fit.heldout_pipeline["model"], fit.pipeline["model"]
+    assert ours is not final
+    assert fit.abstention_threshold(fit.heldout, 0.05) == ours.abstention_threshold(0.05)
+    assert fit.abstention_threshold(fit.leave_one_out, 0.05) == final.abstention_threshold(0.05)
+
+
+def test_classes_called_none_are_classes(table):
+    severity = table["species"].map({"ant": "none", "bee": "mild", "cow": "severe"})
+    fit = fit_table(table.assign(species=severity), "species", model_options=FAST)
+    assert fit.pipeline.classes_.tolist() == ["mild", "none", "severe"]
+    assert fit.n_dropped == 2
+    with pytest.warns(TableWarning, match=r"the target 'species' say 'NA'.*leave the field empty"):
+        fit_table(table.assign(species=severity.replace("none", "NA")), "species", model_options=FAST)
+
+
+def test_notes_about_how_it_could_be_judged(table):
+    with pytest.warns(TableWarning, match=r"0.001 of 118 rows leaves none to hold out"):
+        assert fit_table(table, "species", holdout=0.001, model_options=FAST).heldout is None
+    with pytest.warns(TableWarning, match=r"learned from 12 of 118 rows only.*hold out less"):
+        fit_table(table, "species", holdout=0.9, model_options=FAST)
+    shuffled = table.assign(species=np.random.default_rng(0).permutation(table["species"]))
+    with pytest.warns(TableWarning, match=r"no better than without a model"):
+        fit_table(shuffled, "species", ignore=["id"], model_options=FAST)
 
 
 def test_bundled_table_is_told_well():

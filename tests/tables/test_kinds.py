@@ -187,3 +187,26 @@ def test_conversion_looks_at_one_value_at_a_time(name):
     together = as_kind(column, kind, "ISO8601")
     alone = pd.concat([as_kind(column.iloc[[i]], kind, "ISO8601") for i in range(len(column))])
     pd.testing.assert_series_equal(alone, together)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("1,234", 1234.0),
+        ("$1,234.50", 1234.5),
+        ("-$5", -5.0),
+        ("$ -5.", -5.0),
+        ("12 €", 12.0),
+        ("45%", 0.45),
+        ("1,23", None),
+        ("1,2345", None),
+        ("1,234,56", None),
+        ("-$-5", None),
+        ("5 kg", None),
+        ("1_000", None),
+    ],
+)
+def test_amounts_as_people_write_them(text, number):
+    values = as_kind(pd.Series([text, "7"]), "number")
+    assert values.iloc[1] == 7.0
+    assert np.isnan(values.iloc[0]) if number is None else values.iloc[0] == pytest.approx(number)

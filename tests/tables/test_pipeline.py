@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bayesvm import BayesianSVC
-from bayesvm.tables import TableWarning, column_relevance, table_classifier
+from bayesvm.tables import TableWarning, table_classifier
 
 from .data import FAST, mixed_table
 
@@ -70,33 +70,6 @@ def test_an_unseen_category_is_none_of_the_known(pipeline, table):
     assert not np.array_equal(features[2], features[1])
 
 
-def test_relevance_adds_up_over_columns(pipeline, table):
-    relevance = column_relevance(pipeline)
-    assert set(relevance.index) == set(table.columns) - {"species"}
-    assert relevance.sum() == pytest.approx(1.0)
-    assert relevance.is_monotonic_decreasing
-    # One number, by hand: its own feature and the flag of its gaps.
-    features = pipeline["vectoriser"].origins_
-    flags = [features[i] for i in pipeline["imputer"].indicator_.features_]
-    share = pipeline["model"].feature_relevance_
-    own = share[features.index("size (cm)")] + share[len(features) + flags.index("size (cm)")]
-    assert relevance["size (cm)"] == pytest.approx(own)
-
-
-def test_relevance_finds_the_column_that_matters():
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"noise": rng.normal(size=150), "signal": rng.normal(size=150)})
-    y = np.where(table["signal"] > 0, "up", "down")
-    relevance = column_relevance(table_classifier("y").fit(table, y))
-    assert relevance.index[0] == "signal"
-    assert relevance["signal"] > 0.8
-
-
-def test_relevance_without_flags_of_gaps(table):
-    changed = table_classifier("species", **FAST).set_params(imputer__add_indicator=False)
-    assert column_relevance(changed.fit(table, table["species"])).sum() == pytest.approx(1.0)
-
-
 def test_names_that_collide_after_encoding():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(
@@ -107,7 +80,7 @@ def test_names_that_collide_after_encoding():
         }
     )
     pipeline = table_classifier("t", **FAST).fit(table, rng.choice(["u", "v"], 60))
-    assert set(column_relevance(pipeline).index) == {"a", "a_x", "a_b"}
+    assert set(pipeline["vectoriser"].origins_) == {"a", "a_x", "a_b"}
     assert np.isfinite(pipeline.predict_proba(table.iloc[:1])).all()
 
 

@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayesvm.tables import TableError, example_table, read_table, write_table
+from bayesvm.tables import TableError, example_table, fit_table, read_table, write_table
+
+from .data import FAST
 
 SUFFIXES = ["csv", "tsv", "CSV", "csv.gz", "csv.bz2", "tsv.xz", "csv.zst", "parquet", "pq"]
 
@@ -35,9 +37,9 @@ def test_what_is_written_is_read(table, suffix, tmp_path):
         ("\ufeffa,b\n1,2\n", {"a": [1], "b": [2]}),
         ("a, b\n1, yes\n", {"a": [1], "b": ["yes"]}),
         ("a\n5\n6\n", {"a": [5, 6]}),
-        ("a,a,\n1,2,3\n", {"a": [1], "a.1": [2], "Unnamed: 2": [3]}),
+        ("a,,\n1,2,NA\n", {"a": [1], "Unnamed: 1": [2], "Unnamed: 2": [np.nan]}),
     ],
-    ids=["decimal comma", "semicolon", "tab", "bar", "quoted", "mark", "space", "one column", "doubled"],
+    ids=["decimal comma", "semicolon", "tab", "bar", "quoted", "mark", "space", "one column", "unnamed"],
 )
 def test_dialects_of_csv(content, expected, tmp_path):
     path = tmp_path / "table.csv"
@@ -59,12 +61,29 @@ def test_missing_words(tmp_path):
     assert table.isna().sum().to_dict() == {"x": 4, "w": 4}
 
 
-def test_columns_as_written(tmp_path):
+def test_only_empty_fields_of_a_target_are_missing(tmp_path):
     path = tmp_path / "table.csv"
-    path.write_text("code,x\n007,007\n1.0,1.0\n")
-    table = read_table(path, as_written=["code", "not there"])
-    assert table["code"].tolist() == ["007", "1.0"]
-    assert table["x"].tolist() == [7.0, 1.0]
+    path.write_text("severity,x,y\nnone,none,1\nNA,1,NA\n,2,\n-,3,0\n")
+    table = read_table(path, target="severity")
+    assert table["severity"].fillna("(gap)").tolist() == ["none", "NA", "(gap)", "-"]
+    assert table["x"].isna().tolist() == [True, False, False, False]
+    # Among numbers such a word is no class.
+    assert read_table(path, target="y")["y"].fillna(-1).tolist() == [1, -1, -1, 0]
+
+
+def test_tables_for_a_model_keep_its_codes_as_written(tmp_path):
+    path = tmp_path / "table.csv"
+    codes = ["007", "008", "A1"] * 8
+    path.write_text("code,x,y\n" + "".join(f"{code},{i},0{i % 2}\n" for i, code in enumerate(codes)))
+    table = read_table(path).assign(y=["00", "01"] * 12)
+    model = fit_table(table, "y", holdout=0, model_options=FAST).pipeline
+    path.write_text("x,code,y\n001,007,01\n2,008,00\n")
+    new = read_table(path, model=model)
+    assert new["code"].tolist() == ["007", "008"]
+    assert new["y"].tolist() == ["01", "00"]
+    assert new["x"].tolist() == [1, 2]
+    as_numbers = read_table(path)
+    assert as_numbers["code"].tolist() == [7, 8]
 
 
 def test_parquet_keeps_a_named_index_as_a_column(tmp_path):
@@ -77,10 +96,11 @@ def test_parquet_keeps_a_named_index_as_a_column(tmp_path):
 
 BAD = {
     "latin.csv": ("a\nü\n".encode("latin1"), r"not UTF-8.*iconv"),
-    "empty.csv": (b"", "is empty"),
-    "header.csv": (b"a,b\n", r"2 column\(s\) and no rows"),
-    "long.csv": (b"a,b\n1,2,3\n", "more fields than its first line"),
-    "longer.csv": (b"a,b\n1,2\n1,2,3\n", "Expected 2 fields in line 3"),
+    "empty.csv": (b"", "is empty; write the names"),
+    "header.csv": (b"a,b\n", r"2 column\(s\) and no rows; write rows below"),
+    "long.csv": (b"a,b\n1,2,3\n", r"line 2 of .* has 3 fields, but the first line names 2.*quotes"),
+    "longer.csv": (b"a,b\n1,2\n1,2,3\n", r"line 3 of .* has 3 fields, but the first line names 2"),
+    "doubled.csv": (b"a,b,a\n1,2,3\n", "more than one column named 'a'; rename"),
     "quote.csv": (b'a,"b\n1,2', "not a table of text"),
     "packed.csv.gz": (b"a,b\n1,2\n", "cannot read"),
     "cut.csv.gz": (gzip.compress(b"a,b\n1,2\n")[:-6], "cannot read"),
@@ -120,6 +140,8 @@ def test_failed_writes_leave_nothing_behind(table, tmp_path):
         write_table(pd.DataFrame({"a": [1, Spiteful()]}), tmp_path / "out.csv")
     with pytest.raises(TableError, match="not named like a table"):
         write_table(table, tmp_path / "out.doc")
+    with pytest.raises(TableError, match=r"write a \.csv, which spreadsheets open"):
+        write_table(table, tmp_path / "out.xlsx")
     assert list(tmp_path.iterdir()) == []
 
 

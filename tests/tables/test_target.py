@@ -11,7 +11,11 @@ from bayesvm.tables import TableError
 from bayesvm.tables.target import class_labels, find_labels
 
 LABELS = {
-    "words": (["b", " a ", None, "", "a", "N/A"], ["b", "a", "a"]),
+    "words": (["b", " a ", None, "", "a"], ["b", "a", "a"]),
+    "words that mean nothing elsewhere": (
+        ["none", "NA", "-", "none", "", "NA", "-"],
+        ["none", "NA", "-", "none", "NA", "-"],
+    ),
     "integers": ([3, 1, 3, 1], [3, 1, 3, 1]),
     "floats that are whole": ([3.0, np.nan, 1.0, 1.0], [3, 1, 1]),
     "nullable": (pd.array([1, None, 2, 2], dtype="Int64"), [1, 2, 2]),
@@ -65,7 +69,7 @@ def test_labels_in_other_types_and_labels_never_seen():
         ([f"id {i}" for i in range(10)], "10 different values in 10 rows, too many"),
         (range(50), "50 different values in 50 rows"),
         (["a", "a", None], "always 'a'; two or more"),
-        ([None, "", "NA"], "no values; choose another"),
+        ([None, "", " "], "no values; choose another"),
         ([[1], [2]], "values of type list"),
     ],
 )

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
+from bayesvm.cli.status import INTERRUPTED, REFUSED
+
 __all__ = ["main"]
 
 
@@ -18,9 +20,14 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         from bayesvm.cli.guard import run
+
+        status = run(sys.argv[1:])
+    except KeyboardInterrupt:  # while importing; run has its own way with the others
+        sys.stderr.write("bayesvm: interrupted\n")
+        status = INTERRUPTED
     except ModuleNotFoundError as error:
         if error.name not in ("rich", "typer"):
             raise
         sys.stderr.write(f"bayesvm: the command line needs {error.name}: pip install 'bayesvm[cli]'\n")
-        sys.exit(2)
-    sys.exit(run(sys.argv[1:]))
+        sys.exit(REFUSED)
+    sys.exit(status)

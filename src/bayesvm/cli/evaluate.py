@@ -30,8 +30,9 @@ def evaluate_command(model: Path, table: Path | None, max_error: float, as_json:
         rows = open_table(loaded, table)
         steps.start("Predicting")
         evaluation = evaluate_table(loaded.estimator, rows)
+    threshold = float(loaded.model.abstention_threshold(max_error))
     if as_json:
-        handed_over = abstention(evaluation, loaded.model, max_error)
+        handed_over = abstention(evaluation, threshold, max_error)
         print_json({**evaluation.as_dict(), "abstention": handed_over, "notes": notes})
         return DONE
     left_out: list[Row] = [
@@ -40,7 +41,7 @@ def evaluate_command(model: Path, table: Path | None, max_error: float, as_json:
     ]
     if evaluation.n_unlabelled:
         left_out.append((count_of(evaluation.n_unlabelled, "row"), f"without {loaded.columns.target}"))
-    quality_section = quality([evaluation], loaded.model, max_error)
+    quality_section = quality([evaluation], [threshold], max_error)
     print_sections([quality_section, confusions(evaluation), Section("Left out", left_out)])
     print_notes(notes)
     return DONE

@@ -18,17 +18,16 @@ _MOST_CONFUSIONS = 10
 _LEAST_RELEVANCE = 0.005
 
 
-def quality(judged: Sequence[Evaluation], model: Any, max_error: float) -> Section:
-    """Figures of one or more evaluations side by side."""
-    threshold = model.abstention_threshold(max_error)
+def quality(judged: Sequence[Evaluation], thresholds: Sequence[float], max_error: float) -> Section:
+    """Figures of one or more evaluations side by side, each with its model's abstention threshold."""
     answers = []
-    for evaluation in judged:
+    for evaluation, threshold in zip(judged, thresholds, strict=True):
         share, right = evaluation.answered(threshold)
         answers.append(f"{percent(share)}, right in {percent(right.value)}" if right else "none")
     rows: list[Row] = [
-        ("accuracy", *(interval(*e.accuracy, share=True) for e in judged)),
+        ("accuracy", *(interval(*e.accuracy, rows=len(e.labels), share=True) for e in judged)),
         (f"always {cut(str(judged[0].majority), 20)}", *(percent(e.baseline_accuracy) for e in judged)),
-        ("log-loss", *(interval(*e.log_loss) for e in judged)),
+        ("log-loss", *(interval(*e.log_loss, rows=len(e.labels)) for e in judged)),
         ("Brier score", *(f"{e.brier:.3f}" for e in judged)),
         ("calibration error", *(f"{e.calibration_error:.3f}" for e in judged)),
         (f"answers at {100 * max_error:g} % error", *answers),
@@ -36,9 +35,8 @@ def quality(judged: Sequence[Evaluation], model: Any, max_error: float) -> Secti
     return Section("How good", rows, tuple(f"{e.origin}, {count_of(len(e.labels), 'row')}" for e in judged))
 
 
-def abstention(evaluation: Evaluation, model: Any, max_error: float) -> dict[str, Any]:
+def abstention(evaluation: Evaluation, threshold: float, max_error: float) -> dict[str, Any]:
     """What happens if the model may hand rows to a person."""
-    threshold = float(model.abstention_threshold(max_error))
     answered, accuracy = evaluation.answered(threshold)
     return {
         "max_error": max_error,

@@ -45,45 +45,57 @@ def fit_command(options: FitOptions) -> int:
     """Fit, save, report and summarise."""
     check_share("--max-error", options.max_error)
     model_path, report_path = _outputs(options)
-    with collected_notes() as notes, shown_progress(not options.quiet) as steps:
-        steps.start("Starting")
-        import bayesvm
-        from bayesvm.cli.summary import FitSummary
-        from bayesvm.report import find_pitfalls, write_report
-        from bayesvm.tables import fit_table
+    saved = False
+    try:
+        with collected_notes() as notes, shown_progress(not options.quiet) as steps:
+            steps.start("Starting")
+            import bayesvm
+            from bayesvm.cli.summary import FitSummary
+            from bayesvm.report import find_pitfalls, write_report
+            from bayesvm.tables import fit_table
+            from bayesvm.tables.interrupts import held_interrupts
 
-        steps.start("Reading the table")
-        table, target, source = _read(options)
-        titles = ["Fitting a part of the rows, to judge it on the rest"] if options.holdout > 0 else []
-        fit = fit_table(
-            table,
-            target,
-            holdout=options.holdout,
-            ignore=options.ignore,
-            random_state=options.seed,
-            model_options={} if options.inducing is None else {"n_inducing": options.inducing},
-            callbacks=[FitProgress(steps, [*titles, "Fitting all rows"])],
-        )
-        steps.start("Saving the model")
-        bayesvm.save(fit.pipeline, model_path)
-        steps.start("Looking for pitfalls")
-        pitfalls = find_pitfalls(fit.table.drop(columns=list(options.ignore)), target)
-        if report_path is not None:
-            steps.start("Writing the report")
-            write_report(
-                fit,
-                report_path,
-                model_path=model_path,
-                source=source,
-                max_error=options.max_error,
-                pitfalls=pitfalls,
+            steps.start("Reading the table")
+            table, target, source = _read(options)
+            titles = ["Trial fit", "Final fit"] if options.holdout > 0 else ["Final fit"]
+            fit = fit_table(
+                table,
+                target,
+                holdout=options.holdout,
+                ignore=options.ignore,
+                random_state=options.seed,
+                model_options={} if options.inducing is None else {"n_inducing": options.inducing},
+                callbacks=[FitProgress(steps, titles)],
             )
-    summary = FitSummary(fit, source, pitfalls, model_path, report_path, options.max_error, notes)
-    if options.as_json:
-        print_json(summary.as_dict())
-    elif not options.quiet:
-        print_sections(summary.sections())
-        print_notes(notes)
+            steps.start("Saving the model")
+            with held_interrupts() as interrupts:
+                bayesvm.save(fit.pipeline, model_path)
+                saved = True
+            if interrupts.pressed:
+                raise KeyboardInterrupt
+            steps.start("Looking for pitfalls")
+            pitfalls = find_pitfalls(fit.table.drop(columns=list(options.ignore)), target)
+            if report_path is not None:
+                steps.start("Writing the report")
+                write_report(
+                    fit,
+                    report_path,
+                    model_path=model_path,
+                    source=source,
+                    max_error=options.max_error,
+                    pitfalls=pitfalls,
+                )
+        summary = FitSummary(fit, source, pitfalls, model_path, report_path, options.max_error, notes)
+        if options.as_json:
+            print_json(summary.as_dict())
+        elif not options.quiet:
+            print_sections(summary.sections())
+            print_notes(notes)
+    except KeyboardInterrupt:
+        if not saved:
+            raise
+        sys.stderr.write(f"bayesvm: interrupted; the model is saved in {model_path}\n")
+        return INTERRUPTED
     if not fit.interrupted:
         return DONE
     sys.stderr.write(f"bayesvm: interrupted; the best model so far is saved in {model_path}\n")
@@ -96,7 +108,7 @@ def _read(options: FitOptions) -> tuple[pandas.DataFrame, str, str]:
 
     if options.table is None:
         return example_table(), options.target or EXAMPLE_TARGET, "penguins.csv (bundled example)"
-    table = read_table(options.table)
+    table = read_table(options.table, target=options.target)
     if options.target is None:
         names = ", ".join(repr(str(name)) for name in table.columns[:_COLUMNS_LISTED])
         more = len(table.columns) - _COLUMNS_LISTED
@@ -110,6 +122,8 @@ def _read(options: FitOptions) -> tuple[pandas.DataFrame, str, str]:
 
 def _outputs(options: FitOptions) -> tuple[Path, Path | None]:
     """Where model and report go, checked before the work begins."""
+    if options.report is not None and options.no_report:
+        raise ValueError("--report and --no-report contradict each other; give one of them")
     stem = "penguins" if options.table is None else options.table.name.split(".")[0] or "table"
     model = options.model or Path(f"{stem}.skops")
     report = None if options.no_report else options.report or Path(f"{stem}.html")

@@ -88,8 +88,9 @@ def _fit(loaded: LoadedModel) -> list[Row]:
     rows: list[Row] = []
     if columns is not None and columns.held_out_ is not None:
         figures = columns.held_out_
-        accuracy = interval(**figures["accuracy"], share=True)
-        rows.append(("held out", f"accuracy {accuracy}, log-loss {interval(**figures['log_loss'])}"))
+        accuracy = interval(**figures["accuracy"], rows=figures["rows"], share=True)
+        log_loss = interval(**figures["log_loss"], rows=figures["rows"])
+        rows.append(("held out", f"accuracy {accuracy}, log-loss {log_loss}"))
     loo = f"accuracy {percent(model.loo_score_)}, log-loss {model.loo_log_loss_:.3f}"
     rows += [
         ("leave-one-out", loo),
@@ -108,9 +109,12 @@ def _columns(columns: TableColumns) -> list[Row]:
 
 
 def _usage(loaded: LoadedModel) -> list[Row]:
-    rows = "X" if loaded.columns is None else "table"
+    load = f"model = bayesvm.load({str(loaded.path)!r})"
+    if loaded.columns is None:
+        return [("import bayesvm",), (load,), ("model.predict_proba(X)",)]
     return [
         ("import bayesvm",),
-        (f"model = bayesvm.load({str(loaded.path)!r})",),
-        (f"model.predict_proba({rows})",),
+        ("from bayesvm.tables import read_table",),
+        (load,),
+        ("model.predict_proba(read_table('NEW_TABLE.csv', model=model))",),
     ]

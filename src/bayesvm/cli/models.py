@@ -72,10 +72,7 @@ def open_table(loaded: LoadedModel, path: Path | None) -> pandas.DataFrame:
         if not set(columns.names_) <= set(table.columns):
             raise TableError("give a table; the bundled one does not go with this model")
         return table
-    spelled = columns.spelled_columns_
-    if loaded.model.classes_.dtype.kind == "U" and columns.target is not None:
-        spelled = [*spelled, columns.target]
-    return read_table(path, as_written=spelled)
+    return read_table(path, model=loaded.estimator)
 
 
 def _numbers_only(table: pandas.DataFrame, loaded: LoadedModel) -> pandas.DataFrame:

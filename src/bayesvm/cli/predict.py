@@ -27,6 +27,8 @@ def predict_command(
     model: Path, table: Path | None, abstain: float | None, output: Path | None, keep: bool, as_json: bool
 ) -> int:
     """Predict every row and write the result where it is wanted."""
+    if output is not None and str(output) == "-":
+        output = None
     if abstain is not None:
         check_share("--abstain", abstain)
     with collected_notes() as notes, shown_progress() as steps:
@@ -35,7 +37,7 @@ def predict_command(
         from bayesvm.tables.reading import check_file_name, write_table
 
         if output is not None:
-            check_file_name(output)
+            check_file_name(output, writing=True)
         loaded = open_model(model)
         steps.start("Reading the table")
         rows = open_table(loaded, table)
@@ -45,7 +47,8 @@ def predict_command(
             steps.start("Writing")
             write_table(predictions, output)
     if as_json:
-        print_json(predictions.to_dict(orient="records"))
+        values = predictions.astype(object)
+        print_json(values.where(values.notna(), None).to_dict(orient="records"))
     elif output is not None:
         sys.stderr.write(f"bayesvm: wrote {count_of(len(predictions), 'row')} to {output}\n")
     elif sys.stdout.isatty():

@@ -11,8 +11,8 @@ __all__ = ["FitProgress", "Steps", "shown_progress"]
 
 # Names of a fit's stages in plain words.
 _STAGES = {
-    "kernel": "learning which columns matter",
-    "posterior": "settling the decision functions",
+    "kernel": "finding what matters",
+    "posterior": "settling decisions",
 }
 
 
@@ -48,7 +48,7 @@ class FitProgress:
     ----------
     steps : Steps
     titles : list of str
-        What the fits are for, in order.
+        What the fits are for, in order; short, so that the time left has room.
     """
 
     def __init__(self, steps: Steps, titles: list[str]) -> None:
@@ -82,12 +82,14 @@ def shown_progress(wanted: bool = True) -> Iterator[Steps]:
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+    from rich.table import Column
 
     progress = Progress(
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=20),
-        TimeRemainingColumn(),
+        BarColumn(bar_width=16),
+        # On a narrow terminal the detail at the end is cut, never the time left.
+        TimeRemainingColumn(table_column=Column(no_wrap=True, min_width=len("0:00:00"))),
         TextColumn("{task.fields[detail]}", style="dim", markup=False),
         console=Console(stderr=True),
         transient=True,

@@ -46,10 +46,11 @@ class FitSummary:
         """For people."""
         fit = self.fit
         judged = [fit.leave_one_out] if fit.heldout is None else [fit.heldout, fit.leave_one_out]
+        thresholds = [fit.abstention_threshold(evaluation, self.max_error) for evaluation in judged]
         pitfalls = [(pitfall.severity, " ".join(pitfall.title.split())) for pitfall in self.pitfalls]
         return [
             Section("Data", self._data()),
-            quality(judged, fit.pipeline["model"], self.max_error),
+            quality(judged, thresholds, self.max_error),
             Section("Beware", pitfalls[:MOST_SHOWN]),
             Section("What matters", relevance_rows(column_relevance(fit.pipeline))),
             Section("Written", self._files()),
@@ -62,18 +63,21 @@ class FitSummary:
         """For programs."""
         fit = self.fit
         columns = fit.pipeline["columns"]
+        best_judged = fit.heldout or fit.leave_one_out
+        threshold = fit.abstention_threshold(best_judged, self.max_error)
         counts = zip(columns.classes_, columns.class_counts_, strict=True)
         return {
             "table": self.source,
             "target": fit.target,
             "rows": len(fit.table),
+            "rows_learned": columns.n_rows_,
             "rows_without_label": fit.n_dropped,
             "columns": columns.kinds_,
             "ignored": columns.ignored_,
             "classes": [{"label": label, "rows": count} for label, count in counts],
             "held_out": None if fit.heldout is None else fit.heldout.as_dict(),
             "leave_one_out": fit.leave_one_out.as_dict(),
-            "abstention": abstention(fit.heldout or fit.leave_one_out, fit.pipeline["model"], self.max_error),
+            "abstention": abstention(best_judged, threshold, self.max_error),
             "relevance": column_relevance(fit.pipeline).to_dict(),
             "pitfalls": [
                 {"kind": p.kind, "severity": p.severity, "title": p.title, "columns": list(p.columns)}
@@ -93,6 +97,9 @@ class FitSummary:
             ("columns", f"{len(columns.names_)} used: {kinds_in_words(columns.kinds_)}"),
             ("target", f"{fit.target}: {class_counts(columns.classes_, columns.class_counts_)}"),
         ]
+        if columns.n_rows_ < len(fit.table):
+            learned = f"{count_of(columns.n_rows_, 'row')}; Ctrl-C came before the fit to all"
+            rows.insert(1, ("learned from", learned))
         if fit.n_dropped:
             rows.append(("left out", f"{count_of(fit.n_dropped, 'row')} without {fit.target}"))
         if columns.ignored_:

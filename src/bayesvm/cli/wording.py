@@ -17,6 +17,8 @@ _KINDS = {
     "text": ("text", "texts"),
 }
 _BAR = 20
+# Intervals from fewer rows than this would say nothing, or too much.
+_LEAST_ROWS = 10
 
 
 def percent(share: float) -> str:
@@ -33,16 +35,20 @@ def percent(share: float) -> str:
     return f"{value:.{1 if 1.0 <= value <= 99.0 else 2}f} %"
 
 
-def interval(value: float, low: float, high: float, *, share: bool = False) -> str:
-    """A figure with its 95 % interval.
+def interval(value: float, low: float, high: float, *, rows: int, share: bool = False) -> str:
+    """A figure with its 95 % interval, or a dash where there are too few rows to know one.
 
     Examples
     --------
-    >>> interval(0.9104, 0.8181, 0.9583, share=True)
+    >>> interval(0.9104, 0.8181, 0.9583, rows=67, share=True)
     '91.0 % (81.8 to 95.8)'
-    >>> interval(0.2160, 0.0906, 0.3795)
+    >>> interval(0.2160, 0.0906, 0.3795, rows=67)
     '0.216 (0.091 to 0.380)'
+    >>> interval(0.2160, 0.0906, 0.3795, rows=5)
+    '0.216 (-)'
     """
+    if rows < _LEAST_ROWS:
+        return f"{percent(value) if share else f'{value:.3f}'} (-)"
     if share:
         return f"{percent(value)} ({percent(low)[:-2]} to {percent(high)[:-2]})"
     return f"{value:.3f} ({low:.3f} to {high:.3f})"

@@ -60,6 +60,9 @@ class FeaturesOfRows:
 
     def __call__(self, params: Params, Z: Tensor) -> Features:
         """Features under these parameters and inducing points, factor of K_ZZ included."""
-        Kxz = self._kernel.cross(params, self._X, self._X if self._dense else Z)
-        Kzz = Kxz if self._dense else self._kernel.cross(params, Z, Z)
+        if self._dense:
+            # L^{-1} K = L^T up to jitter, and nothing is left unexplained.
+            A = linalg.cholesky(self._kernel.cross(params, self._X, self._X))
+            return Features(A, A.new_zeros(A.shape[0]))
+        Kxz, Kzz = self._kernel.cross(params, self._X, Z), self._kernel.cross(params, Z, Z)
         return _whitened(linalg.cholesky(Kzz), Kxz, self._kernel.diag(params, self._X))

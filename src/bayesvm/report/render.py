@@ -96,17 +96,16 @@ def _context(
     max_error: float,
 ) -> dict[str, Any]:
     """What the templates are filled in with, by the names of the sections."""
-    abstention = abstention_section(fit, max_error)
     relevance = relevance_section(fit)
     return {
         "contents": CONTENTS,
         "severities": SEVERITY_WORDS,
-        "top": headline(fit, pitfalls, source, abstention.answered, max_error),
+        "top": headline(fit, pitfalls, source, max_error),
         "data": data_section(fit, pitfalls),
         "quality": quality_section(fit),
         "reliability": reliability_section(fit),
         "confusion": confusion_section(fit),
-        "abstention": abstention,
+        "abstention": abstention_section(fit, max_error),
         "relevance": relevance,
         "rows": rows_section(fit, relevance.names),
         "training": training_section(fit),

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-__all__ = ["between", "count", "listing", "number", "percent", "plural", "quoted", "rate", "shorten", "span"]
+__all__ = [
+    "between",
+    "count",
+    "listing",
+    "number",
+    "percent",
+    "plain",
+    "plural",
+    "quoted",
+    "rate",
+    "shorten",
+    "span",
+    "tied",
+]
 
 _THIN = "\u202f"  # does not break a number over two lines
 _SPACE = "\u00a0"
+_IN_NUMBER = re.compile(r"(?<=\d) (?=\d{3}\b)")
+_BEFORE_NOUN = re.compile(r"(?<=\d) (?=%|[a-z])")
 # Marks that reverse or hide the text after them, and control characters other than white space.
 _INVISIBLE = dict.fromkeys(
     [*range(0x09), *range(0x0E, 0x20), 0x7F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF]
@@ -49,14 +65,15 @@ def rate(share: float) -> str:
 
 
 def between(low: float, high: float) -> str:
-    """Two shares as the ends of a range.
+    """Two shares as the ends of a range, or the one share both round to.
 
     Examples
     --------
-    >>> between(0.8, 0.95).replace("\u00a0", " ")
-    '80 % and 95 %'
+    >>> plain(between(0.8, 0.95)), plain(between(0.501, 0.502))
+    ('between 80 % and 95 %', 'about 50 %')
     """
-    return f"{percent(low)} and {percent(high)}"
+    ends = percent(low), percent(high)
+    return f"about {ends[0]}" if ends[0] == ends[1] else f"between {ends[0]} and {ends[1]}"
 
 
 def span(low: str, high: str) -> str:
@@ -130,6 +147,28 @@ def quoted(name: Any, length: int = 40) -> str:
     '“Body Mass (g)”'
     """
     return f"“{shorten(name, length)}”"
+
+
+def plain(text: str) -> str:
+    """The text with ordinary spaces, for wherever it is not laid out.
+
+    Examples
+    --------
+    >>> plain(plural(12000, "row"))
+    '12 000 rows'
+    """
+    return text.replace(_SPACE, " ").replace(_THIN, " ")
+
+
+def tied(text: str) -> str:
+    r"""Plain text with its numbers held together and kept with what they count.
+
+    Examples
+    --------
+    >>> tied("90 % of 12 000 rows")
+    '90\xa0% of 12\u202f000\xa0rows'
+    """
+    return _BEFORE_NOUN.sub(_SPACE, _IN_NUMBER.sub(_THIN, text))
 
 
 def listing(names: Sequence[str], most: int = 4) -> str:

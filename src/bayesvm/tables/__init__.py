@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from bayesvm.tables.evaluation import Evaluation, Interval, evaluate_table
     from bayesvm.tables.example import EXAMPLE_TARGET, example_table
     from bayesvm.tables.fitting import TableFit, fit_table
-    from bayesvm.tables.pipeline import column_relevance, table_classifier
+    from bayesvm.tables.pipeline import table_classifier
     from bayesvm.tables.predictions import predict_table
     from bayesvm.tables.reading import read_table, write_table
+    from bayesvm.tables.relevance import column_relevance
 
 __all__ = [
     "EXAMPLE_TARGET",
@@ -45,7 +46,7 @@ _HOME = {
     "TableError": "errors",
     "TableFit": "fitting",
     "TableWarning": "errors",
-    "column_relevance": "pipeline",
+    "column_relevance": "relevance",
     "evaluate_table": "evaluation",
     "example_table": "example",
     "fit_table": "fitting",

@@ -14,9 +14,11 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
+from bayesvm.tables.advice import warn_of_judgement, warn_of_labels
 from bayesvm.tables.columns import TableColumns, named_columns
 from bayesvm.tables.errors import TableError, TableWarning, closest
 from bayesvm.tables.evaluation import Evaluation
+from bayesvm.tables.interrupts import held_interrupts
 from bayesvm.tables.pipeline import table_classifier
 from bayesvm.tables.splitting import equal_rows, held_out_rows
 from bayesvm.tables.target import class_labels
@@ -45,12 +47,14 @@ class TableFit:
         Of a model fitted without these rows; None if there was none.
     leave_one_out : Evaluation
         Of the rows ``pipeline`` was fitted to, each predicted without itself.
+    heldout_pipeline : Pipeline or None
+        The model that did not see the held-out rows; None if there was none.
     n_dropped : int
         Rows whose label was missing.
     seconds : float
         Time spent fitting.
     interrupted : bool
-        Whether a fit was ended early, by Ctrl-C.
+        Whether the work was ended early, by Ctrl-C.
     """
 
     pipeline: Pipeline
@@ -59,6 +63,7 @@ class TableFit:
     target: str
     heldout: Evaluation | None
     leave_one_out: Evaluation
+    heldout_pipeline: Pipeline | None
     n_dropped: int
     seconds: float
     interrupted: bool
@@ -67,6 +72,20 @@ class TableFit:
     def features(self) -> list[str]:
         """Columns the model looks at."""
         return list(self.pipeline["columns"].names_)
+
+    def abstention_threshold(self, evaluation: Evaluation, max_error: float) -> float:
+        """Confidence below which a row goes to a person, by the model that ``evaluation`` judges.
+
+        Parameters
+        ----------
+        evaluation : Evaluation
+            ``heldout``, which is of a model of its own, or any other of
+            ``pipeline``.
+        max_error : float
+            Error rate to keep among the answered rows.
+        """
+        judged = self.heldout_pipeline if evaluation is self.heldout else None
+        return float((judged or self.pipeline)["model"].abstention_threshold(max_error))
 
 
 def fit_table(
@@ -122,31 +141,36 @@ def fit_table(
     job = _Job(table, labels, target, list(ignore), options, callbacks)
 
     start = time.perf_counter()
-    everything = np.arange(len(table))
+    rows = everything = np.arange(len(table))
     held = job.rows_to_hold_out(holdout, random_state) if holdout > 0 else everything[:0]
+    heldout_pipeline = heldout = None
     if held.size:
         rows = np.delete(everything, held)
-        pipeline, heldout = job.fit_and_judge(rows, held)
-        if not pipeline["model"].interrupted_:
-            try:
+        pipeline = heldout_pipeline = job.fit_quietly(rows)
+        try:  # there is a model now: Ctrl-C ends the work, but nothing is thrown away
+            heldout = job.judge(pipeline, held)
+            if not pipeline["model"].interrupted_:
                 pipeline, rows = job.fit(everything), everything
-            except KeyboardInterrupt:  # before there was anything better
-                pipeline["model"].interrupted_ = True
-        pipeline["columns"].held_out_ = _figures(heldout)
+        except KeyboardInterrupt:
+            pipeline["model"].interrupted_ = True
     else:
-        pipeline, heldout, rows = job.fit(everything), None, everything
-    _warn_of_rare_classes(labels)
-    return TableFit(
-        pipeline=pipeline,
-        table=table,
-        source_rows=np.flatnonzero(known) + 1,
-        target=target,
-        heldout=heldout,
-        leave_one_out=job.evaluation(pipeline["model"].loo_proba_, rows, pipeline, "leave-one-out"),
-        n_dropped=int((~known).sum()),
-        seconds=time.perf_counter() - start,
-        interrupted=bool(pipeline["model"].interrupted_),
-    )
+        pipeline = job.fit(everything)
+    with held_interrupts() as interrupts:
+        pipeline["columns"].held_out_ = None if heldout is None else _figures(heldout)
+        warn_of_labels(labels, target)
+        warn_of_judgement(holdout, len(table), heldout, heldout_pipeline)
+        return TableFit(
+            pipeline=pipeline,
+            table=table,
+            source_rows=np.flatnonzero(known) + 1,
+            target=target,
+            heldout=heldout,
+            leave_one_out=job.evaluation(pipeline["model"].loo_proba_, rows, pipeline, "leave-one-out"),
+            heldout_pipeline=heldout_pipeline,
+            n_dropped=int((~known).sum()),
+            seconds=time.perf_counter() - start,
+            interrupted=bool(pipeline["model"].interrupted_) or interrupts.pressed,
+        )
 
 
 @dataclass(frozen=True)
@@ -175,11 +199,14 @@ class _Job:
             model.set_callbacks()  # they are no part of the model
         return pipeline
 
-    def fit_and_judge(self, rows: IntArray, others: IntArray) -> tuple[Pipeline, Evaluation]:
+    def fit_quietly(self, rows: IntArray) -> Pipeline:
         with _without_table_warnings():  # the fit to all rows will give them
-            pipeline = self.fit(rows)
-            proba = pipeline.predict_proba(self.table.iloc[others])
-        return pipeline, self.evaluation(proba, others, pipeline, "held out")
+            return self.fit(rows)
+
+    def judge(self, pipeline: Pipeline, rows: IntArray) -> Evaluation:
+        with _without_table_warnings():
+            proba = pipeline.predict_proba(self.table.iloc[rows])
+        return self.evaluation(proba, rows, pipeline, "held out")
 
     def evaluation(self, proba: Any, rows: IntArray, pipeline: Pipeline, origin: str) -> Evaluation:
         classes = pipeline.classes_
@@ -199,15 +226,3 @@ def _without_table_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)
         yield
-
-
-def _warn_of_rare_classes(labels: npt.NDArray[Any]) -> None:
-    classes, counts = np.unique(labels, return_counts=True)
-    rare = classes[counts == 1].tolist()
-    if rare:
-        shown = ", ".join(repr(label) for label in rare[:3]) + (", ..." if len(rare) > 3 else "")
-        warnings.warn(
-            f"{len(rare)} class(es) have a single row ({shown}): nobody can tell how well they are predicted",
-            TableWarning,
-            stacklevel=3,
-        )

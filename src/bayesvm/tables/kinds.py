@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,10 @@ MISSING_WORDS = ("", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "none", 
 # A column of words holds numbers or dates in truth if this share of its values does.
 _ENOUGH = 0.9
 _TRUTH = {"true": 1.0, "t": 1.0, "yes": 1.0, "y": 1.0, "false": 0.0, "f": 0.0, "no": 0.0, "n": 0.0}
+# Amounts as people write them: $1,234.50, 45%, 12 €.
+_AMOUNT = re.compile(
+    r"([-+]?)\s*[$€£¥]?\s*([-+]?)(\d+|\d{1,3}(?:,\d{3})+)(\.\d*)?\s*(?:[$€£¥]|(%))?", re.ASCII
+)
 _PLAIN = (str, bool, int, float, decimal.Decimal, datetime.date, datetime.time, datetime.timedelta)
 _STRINGS = pd.StringDtype(na_value=np.nan)
 # What pandas calls the content of an object column, where that settles the kind.
@@ -72,7 +78,7 @@ def find_kind(column: pd.Series) -> str:
 
     Examples
     --------
-    >>> [find_kind(pd.Series(values)) for values in ([1, 2], ["1.5", "?"], ["2024-05-07"], ["ant", "bee"])]
+    >>> [find_kind(pd.Series(values)) for values in ([1, 2], ["$1,250", "?"], ["2024-05-07"], ["ant", "bee"])]
     ['number', 'number', 'date', 'category']
     """
     return recognise(column)[0]
@@ -149,7 +155,7 @@ def as_kind(column: pd.Series, kind: str, style: str | None = None) -> pd.Series
     return as_text(column)
 
 
-def as_text(column: pd.Series) -> pd.Series:
+def as_text(column: pd.Series, missing_words: Sequence[str] = MISSING_WORDS) -> pd.Series:
     """Values as stripped strings, whole numbers without a decimal point; missing words are missing.
 
     Examples
@@ -159,7 +165,7 @@ def as_text(column: pd.Series) -> pd.Series:
     """
     column = simple(column)
     if isinstance(column.dtype, pd.CategoricalDtype):  # each category once, however many rows
-        words = as_text(pd.Series(column.cat.categories))
+        words = as_text(pd.Series(column.cat.categories), missing_words)
         return words.reindex(column.cat.codes).set_axis(column.index).rename(column.name)
     if types.is_string_dtype(column.dtype) and types.infer_dtype(column, skipna=True) == "string":
         text = column.astype(_STRINGS).str.strip()
@@ -167,7 +173,7 @@ def as_text(column: pd.Series) -> pd.Series:
         values, missing = column.astype(object).to_numpy(), column.isna().to_numpy()
         spelled = [np.nan if gone else _spell(value) for value, gone in zip(values, missing, strict=True)]
         text = pd.Series(spelled, column.index, dtype=_STRINGS, name=column.name)
-    return text.mask(text.str.casefold().isin(MISSING_WORDS).to_numpy(np.bool_))
+    return text.mask(text.str.casefold().isin(missing_words).to_numpy(np.bool_))
 
 
 def check_plain(column: pd.Series) -> None:
@@ -229,11 +235,26 @@ def _number(value: Any) -> float:
         return value.total_seconds()
     if isinstance(value, datetime.time):
         return value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
+    if isinstance(value, str):
+        return _written_number(value)
     try:
-        # Python reads "1_000" as a number; data do not mean it so.
-        return np.nan if isinstance(value, str) and "_" in value else float(value)
+        return float(value)
     except (TypeError, ValueError, OverflowError):
         return np.nan
+
+
+def _written_number(text: str) -> float:
+    """A number from text, also with a currency sign, commas between thousands, or in percent."""
+    try:
+        # Python reads "1_000" as a number; data do not mean it so.
+        return np.nan if "_" in text else float(text)
+    except ValueError:
+        pass
+    amount = _AMOUNT.fullmatch(text.strip())
+    if amount is None or (amount[1] and amount[2]):
+        return np.nan
+    value = float(amount[1] + amount[2] + amount[3].replace(",", "") + (amount[4] or ""))
+    return value / 100.0 if amount[5] else value
 
 
 def _truth(column: pd.Series) -> npt.NDArray[np.float64]:

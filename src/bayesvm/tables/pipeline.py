@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import pandas as pd
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 
@@ -14,7 +12,7 @@ from bayesvm.estimators.bayesian_svc import BayesianSVC
 from bayesvm.tables.columns import TableColumns
 from bayesvm.tables.vectoriser import Vectoriser
 
-__all__ = ["column_relevance", "table_classifier"]
+__all__ = ["table_classifier"]
 
 
 def table_classifier(target: str, *, ignore: Sequence[str] = (), **model_options: Any) -> Pipeline:
@@ -46,18 +44,3 @@ def table_classifier(target: str, *, ignore: Sequence[str] = (), **model_options
             ("model", model),
         ]
     )
-
-
-def column_relevance(pipeline: Pipeline) -> pd.Series:
-    """How much each column of the user's table matters to the model; sums to one, largest first.
-
-    The relevance of a column is that of all features made from it together.
-    """
-    origins, imputer = pipeline["vectoriser"].origins_, pipeline["imputer"]
-    # The imputer appends a flag for each feature that has gaps.
-    flagged = [] if imputer.indicator_ is None else [origins[i] for i in imputer.indicator_.features_]
-    totals = dict.fromkeys(pipeline["columns"].names_, 0.0)
-    for column, share in zip([*origins, *flagged], pipeline["model"].feature_relevance_, strict=True):
-        totals[column] += float(share)
-    series = pd.Series(totals, name="relevance", dtype=np.float64)
-    return series.sort_values(ascending=False, kind="stable")

@@ -5,35 +5,29 @@ from __future__ import annotations
 import bz2
 import difflib
 import gzip
-import io
 import lzma
 import os
-import re
-import warnings
 import zlib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from sklearn.pipeline import Pipeline
 
 from bayesvm.files import replacing
 from bayesvm.tables.errors import TableError
-from bayesvm.tables.kinds import MISSING_WORDS
+from bayesvm.tables.parsing import first_line, parse_text
 
 __all__ = ["check_file_name", "read_table", "write_table"]
 
 _TEXT = {".csv": ",", ".tsv": "\t"}
 _PARQUET = (".parquet", ".pq")
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
-_SEPARATORS = ",;\t|"
-_BOMS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-_MISSING = sorted({form for word in MISSING_WORDS for form in (word, word.upper(), word.title())})
-_DECIMAL_COMMA = re.compile(r"(?:^|;)[-+]?\d+,\d+(?:;|$)", re.MULTILINE)
-_SNIFFED = 100_000
 
 
-def read_table(path: str | os.PathLike[str], as_written: Iterable[str] = ()) -> pd.DataFrame:
+def read_table(
+    path: str | os.PathLike[str], *, target: str | None = None, model: Pipeline | None = None
+) -> pd.DataFrame:
     """Read a CSV, TSV or Parquet file.
 
     Text files are UTF-8 (or UTF-16 with a mark at the start), possibly
@@ -44,9 +38,13 @@ def read_table(path: str | os.PathLike[str], as_written: Iterable[str] = ()) -> 
     Parameters
     ----------
     path : str or path-like
-    as_written : iterable of str
-        Columns of a text file to keep as text, so that "007" stays what it
-        is: those that were categories or text in training.
+    target : str or None
+        Column of a text file to predict, where only empty fields are missing:
+        a class may be called "none" or "NA".
+    model : Pipeline or None
+        Fitted model (:func:`bayesvm.tables.fit_table`) that the table is for.
+        What were categories or text in training is kept as it is written, so
+        that "007" stays what it is, and the target is the model's.
 
     Returns
     -------
@@ -63,12 +61,26 @@ def read_table(path: str | os.PathLike[str], as_written: Iterable[str] = ()) -> 
     if source.is_dir():
         raise TableError(f"{str(path)!r} is a folder; give the name of a file")
     kind, packed = check_file_name(source)
+    as_written: list[str] = []
+    if model is not None:
+        columns = model["columns"]
+        target = columns.target
+        as_written = list(columns.spelled_columns_)
+        if target is not None and model.classes_.dtype.kind == "U":
+            as_written.append(target)
     try:
-        table = _read_parquet(source) if kind in _PARQUET else _read_text(source, kind, packed, as_written)
+        if kind in _PARQUET:
+            table = _read_parquet(source)
+        else:
+            with _opened(source, packed, "rb") as stream:
+                content = stream.read()
+            table = parse_text(content, str(path), _TEXT[kind], target, as_written)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise TableError(f"cannot read {str(path)!r}: {_first_line(error)}") from error
+        raise TableError(f"cannot read {str(path)!r}: {first_line(error)}") from error
     if table.empty:
-        raise TableError(f"{str(path)!r} has {table.shape[1]} column(s) and no rows; there must be some")
+        raise TableError(
+            f"{str(path)!r} has {table.shape[1]} column(s) and no rows; write rows below the names"
+        )
     return table
 
 
@@ -77,7 +89,7 @@ def write_table(table: pd.DataFrame, path: str | os.PathLike[str]) -> Path:
 
     The index is not written.
     """
-    kind, packed = check_file_name(path)
+    kind, packed = check_file_name(path, writing=True)
     with replacing(path) as part:
         if kind in _PARQUET:
             table.to_parquet(part, index=False)
@@ -87,14 +99,16 @@ def write_table(table: pd.DataFrame, path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
-def check_file_name(path: str | os.PathLike[str]) -> tuple[str, str | None]:
+def check_file_name(path: str | os.PathLike[str], writing: bool = False) -> tuple[str, str | None]:
     """The suffix that tells the format, and the compression if there is one."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     packed = suffixes.pop() if suffixes and suffixes[-1] in _PACKED else None
     kind = suffixes[-1] if suffixes else ""
     if kind in _TEXT or (kind in _PARQUET and packed is None):
         return kind, packed
-    advice = "save it as CSV first" if kind in (".xlsx", ".xls", ".ods") else "use one of those endings"
+    advice = "use one of those endings"
+    if kind in (".xlsx", ".xls", ".ods"):
+        advice = "write a .csv, which spreadsheets open" if writing else "save it as CSV first"
     raise TableError(f"{str(path)!r} is not named like a table (.csv, .tsv or .parquet); {advice}")
 
 
@@ -116,52 +130,9 @@ def _read_parquet(source: Path) -> pd.DataFrame:
     try:
         table = pd.read_parquet(source)
     except pyarrow.ArrowInvalid as error:
-        raise TableError(f"{str(source)!r} is not a Parquet file: {_first_line(error)}") from error
+        raise TableError(f"{str(source)!r} is not a Parquet file: {first_line(error)}") from error
     named = any(name is not None for name in table.index.names)
     return table.reset_index(drop=not named)
-
-
-def _read_text(source: Path, kind: str, packed: str | None, as_written: Iterable[str]) -> pd.DataFrame:
-    with _opened(source, packed, "rb") as stream:
-        content = stream.read()
-    encoding = _BOMS.get(content[:2], "utf-8-sig")
-    start = content[:_SNIFFED].decode(encoding, errors="ignore")
-    separator = _separator(start) if kind == ".csv" else _TEXT[kind]
-    options: dict[str, Any] = {
-        "sep": separator,
-        "decimal": "," if separator == ";" and _DECIMAL_COMMA.search(start) else ".",
-        "dtype": dict.fromkeys(as_written, pd.StringDtype(na_value=float("nan"))),
-        "na_values": _MISSING,
-        "index_col": False,
-        "skipinitialspace": True,
-        "low_memory": False,
-        "encoding": encoding,
-    }
-    try:
-        with warnings.catch_warnings():
-            # Rows longer than the header are cut off with this warning only.
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(io.BytesIO(content), **options)
-    except UnicodeDecodeError as error:
-        raise TableError(
-            f"{str(source)!r} is not UTF-8 text; save it again as 'CSV UTF-8', or convert it: "
-            "iconv -f latin1 -t utf-8"
-        ) from error
-    except pd.errors.EmptyDataError as error:
-        raise TableError(f"{str(source)!r} is empty") from error
-    except pd.errors.ParserWarning as error:
-        raise TableError(
-            f"{str(source)!r} has rows with more fields than its first line has names"
-        ) from error
-    except (pd.errors.ParserError, ValueError) as error:
-        raise TableError(f"{str(source)!r} is not a table of text: {_first_line(error)}") from error
-
-
-def _separator(start: str) -> str:
-    """What the first line is divided by, quoted parts aside."""
-    first = next((line for line in start.splitlines() if line.strip()), "")
-    first = re.sub(r'"[^"]*"', "", first)
-    return max(_SEPARATORS, key=first.count)
 
 
 def _similar_file(source: Path) -> str:
@@ -171,8 +142,3 @@ def _similar_file(source: Path) -> str:
         return f"; the folder {str(source.parent)!r} cannot be read"
     found = difflib.get_close_matches(source.name, names, n=1)
     return f"; did you mean {str(source.with_name(found[0]))!r}?" if found else ""
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0]

@@ -14,6 +14,8 @@ from bayesvm.tables.kinds import as_text, check_plain, simple
 
 __all__ = ["class_labels", "find_labels"]
 
+# A class may well be called "none" or "-": no label is only where nothing is written.
+_NO_LABEL = ("",)
 # More different fractions than this are a quantity, not classes.
 _MOST_FRACTIONS = 20
 # Beyond this floating-point numbers are not whole numbers any more.
@@ -24,7 +26,7 @@ def class_labels(column: pd.Series) -> tuple[npt.NDArray[Any], npt.NDArray[np.bo
     """Labels of the training rows, and where there is one.
 
     Whole numbers and truth values stay what they are; anything else becomes
-    text.
+    text. Words such as "none" are labels like any other.
 
     Returns
     -------
@@ -39,7 +41,7 @@ def class_labels(column: pd.Series) -> tuple[npt.NDArray[Any], npt.NDArray[np.bo
     name = column.name
     check_plain(column)
     column = _values(column)
-    text = as_text(column)
+    text = as_text(column, _NO_LABEL)
     known = text.notna().to_numpy()
     text = text[known]
     n_rows, n_classes = len(text), text.nunique()
@@ -82,8 +84,8 @@ def find_labels(
         How often other labels occur, the most frequent first.
     """
     check_plain(column)
-    text = as_text(_values(column))
-    words = as_text(pd.Series(classes))
+    text = as_text(_values(column), _NO_LABEL)
+    words = as_text(pd.Series(classes), _NO_LABEL)
     position = text.map({word: i for i, word in enumerate(words)}).to_numpy(np.float64)
     known = np.isfinite(position)
     labels = classes[np.where(known, position, 0).astype(np.int64)]

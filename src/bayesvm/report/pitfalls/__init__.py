@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayesvm.report.as_seen import as_seen, columns_of
 from bayesvm.report.pitfalls.classes import class_pitfalls
 from bayesvm.report.pitfalls.columns import column_pitfalls
 from bayesvm.report.pitfalls.duplicates import duplicate_pitfalls
 from bayesvm.report.pitfalls.leakage import leak_pitfalls, row_order_pitfalls
 from bayesvm.report.pitfalls.pitfall import SEVERITIES, Pitfall
+from bayesvm.report.wording import plain
 
 if TYPE_CHECKING:
     import pandas
@@ -59,11 +62,23 @@ def find_pitfalls(table: pandas.DataFrame, target: str) -> list[Pitfall]:
     inputs = table.drop(columns=target).iloc[positions]
     for name in inputs.columns:
         check_plain(inputs[name])
+    columns = columns_of(inputs)
+    seen = as_seen(columns, inputs)
     found = [
-        *leak_pitfalls(inputs, y),
+        *leak_pitfalls(seen, y),
         *class_pitfalls(classes, np.bincount(y)),
         *duplicate_pitfalls(inputs, y, positions),
-        *column_pitfalls(inputs),
+        *column_pitfalls(columns, seen),
         *row_order_pitfalls(y),
     ]
-    return sorted(found, key=lambda pitfall: SEVERITIES.index(pitfall.severity))
+    return sorted(map(_plain, found), key=lambda pitfall: SEVERITIES.index(pitfall.severity))
+
+
+def _plain(pitfall: Pitfall) -> Pitfall:
+    """The pitfall with ordinary spaces: its words also go into terminals and JSON."""
+    return replace(
+        pitfall,
+        title=plain(pitfall.title),
+        explanation=plain(pitfall.explanation),
+        advice=plain(pitfall.advice),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from bayesvm.report.wording import listing, percent, plural, quoted
 if TYPE_CHECKING:
     import pandas
 
+    from bayesvm.tables import TableColumns
+
 __all__ = ["column_pitfalls"]
 
 MOSTLY_MISSING = 0.5
@@ -21,21 +24,30 @@ NEARLY_ALL_MISSING = 0.9
 LONGEST_IDENTIFIER = 40
 REPEATED_FROM, REPEATED_TO = 0.2, 0.95
 ROWS_JUDGED = 5000
+WORDS = ("category", "text")
+# Words that are numbers to a person, if not to the model: "12 kg", "1.234,50 €", "09:30".
+MEASURED = re.compile(
+    r"[-+]?[$€£¥]?\s?(?:\d{1,3}(?:[,.' ]\d{3})+|\d+)(?:[.,]\d+)?(?:\s?[%‰$€£¥°]|\s[A-Za-zµ°]{1,4})?"
+    r"|\d{1,2}:\d\d(?::\d\d)?"
+)
 
 
-def column_pitfalls(inputs: pandas.DataFrame) -> Iterator[Pitfall]:
-    """Pitfalls seen from each column alone."""
-    missing = inputs.isna().mean()
-    distinct = {name: inputs[name].nunique() for name in inputs.columns}
-    constant = [
-        name for name in inputs.columns if distinct[name] == 0 or (distinct[name] == 1 and not missing[name])
-    ]
-    yield from _constant(constant)
-    emptyish = missing.drop(constant)
-    yield from _mostly_missing(emptyish[emptyish >= MOSTLY_MISSING].sort_values(ascending=False))
-    rest = [name for name in inputs.columns if name not in set(constant)]
-    yield from _identifiers([name for name in rest if _is_identifier(inputs[name], distinct[name])])
-    yield from _groups([name for name in rest if _repeats_identifiers(inputs[name], distinct[name])])
+def column_pitfalls(columns: TableColumns, seen: pandas.DataFrame) -> Iterator[Pitfall]:
+    """Pitfalls seen from each column alone.
+
+    Parameters
+    ----------
+    columns : TableColumns
+        Fitted to the table without its target.
+    seen : DataFrame
+        The columns in use, as the model sees them.
+    """
+    kinds = columns.kinds_
+    yield from _constant(list(columns.ignored_))
+    missing = seen.isna().mean()
+    yield from _mostly_missing(missing[missing > MOSTLY_MISSING].sort_values(ascending=False), kinds)
+    yield from _identifiers([name for name in columns.names_ if _is_identifier(seen[name], kinds[name])])
+    yield from _groups([name for name in columns.names_ if _repeats_identifiers(seen[name], kinds[name])])
 
 
 def _constant(names: list[str]) -> Iterator[Pitfall]:
@@ -50,18 +62,25 @@ def _constant(names: list[str]) -> Iterator[Pitfall]:
         )
 
 
-def _mostly_missing(shares: pandas.Series) -> Iterator[Pitfall]:
+def _mostly_missing(shares: pandas.Series, kinds: dict[str, str]) -> Iterator[Pitfall]:
     if len(shares):
         worst = listing([f"{quoted(name)} ({percent(share)} empty)" for name, share in shares.items()])
         yield Pitfall(
             "missing",
             "caution" if shares.iloc[0] >= NEARLY_ALL_MISSING else "note",
             f"{plural(len(shares), 'column is', 'columns are')} mostly empty",
-            f"More than half of the values are missing in {worst}. Gaps are filled in with typical values, "
-            "so such a column says little.",
+            f"More than half of the values are missing in {worst}. {_what_gaps_become(shares, kinds)}",
             "Fill the gaps from your sources, or remove the column.",
             tuple(str(name) for name in shares.index),
         )
+
+
+def _what_gaps_become(shares: pandas.Series, kinds: dict[str, str]) -> str:
+    spelled = [kinds[str(name)] in WORDS for name in shares.index]
+    if all(spelled):
+        return "Missing counts as a value of its own, and there is little beside it."
+    filled = "Gaps are filled in with typical values, so such a column says little."
+    return f"{filled} (In categories and text, missing is a value of its own.)" if any(spelled) else filled
 
 
 def _identifiers(names: list[str]) -> Iterator[Pitfall]:
@@ -91,39 +110,32 @@ def _groups(names: list[str]) -> Iterator[Pitfall]:
         )
 
 
-def _is_identifier(column: pandas.Series, distinct: int) -> bool:
+def _is_identifier(column: pandas.Series, kind: str) -> bool:
     """Whether each row has its own value: a running number or a short code."""
-    import pandas as pd
-
-    if distinct < len(column) or len(column) < 10:
+    if len(column) < 10 or column.nunique() < len(column):
         return False
-    if pd.api.types.is_integer_dtype(column):
-        span = int(column.max()) - int(column.min()) + 1
-        return span <= 2 * len(column)
-    return _is_text(column) and _codes(column, digits=False)
+    if kind == "number":
+        span = column.max() - column.min() + 1
+        return bool((column % 1 == 0).all() and span <= 2 * len(column))
+    return kind in WORDS and _codes(column, digits=False)
 
 
-def _repeats_identifiers(column: pandas.Series, distinct: int) -> bool:
-    n = int(column.notna().sum())
-    if not _is_text(column) or n < 20 or not REPEATED_FROM * n <= distinct <= REPEATED_TO * n:
+def _repeats_identifiers(column: pandas.Series, kind: str) -> bool:
+    n, distinct = int(column.notna().sum()), column.nunique()
+    if kind not in WORDS or n < 20 or not REPEATED_FROM * n <= distinct <= REPEATED_TO * n:
         return False
     return _codes(column, digits=True)
 
 
-def _is_text(column: pandas.Series) -> bool:
-    import pandas as pd
-
-    return bool(pd.api.types.is_string_dtype(column) or isinstance(column.dtype, pd.CategoricalDtype))
-
-
 def _codes(column: pandas.Series, *, digits: bool) -> bool:
-    """Whether nearly all values are short and, if asked, hold a digit and no blank."""
-    values = [str(value) for value in column.dropna().head(ROWS_JUDGED)]
+    """Whether nearly all values are short, measure nothing and, if asked, hold a digit and no blank."""
+    values = column.dropna().head(ROWS_JUDGED).tolist()
     if digits:
-        fits = [len(v) <= LONGEST_IDENTIFIER and any(c.isdigit() for c in v) and " " not in v for v in values]
+        fits = [any(c.isdigit() for c in value) and " " not in value for value in values]
     else:
-        fits = [len(v) <= LONGEST_IDENTIFIER and len(v.split()) <= 3 for v in values]
-    return bool(np.mean(fits) >= 0.95)
+        fits = [len(value.split()) <= 3 for value in values]
+    short = [len(value) <= LONGEST_IDENTIFIER and not MEASURED.fullmatch(value) for value in values]
+    return bool(np.mean(np.logical_and(fits, short)) >= 0.95)
 
 
 def _names(names: list[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -36,26 +35,26 @@ class _Strong:
     skill: float
 
 
-def leak_pitfalls(inputs: pandas.DataFrame, y: IntArray) -> Iterator[Pitfall]:
+def leak_pitfalls(seen: pandas.DataFrame, y: IntArray) -> Iterator[Pitfall]:
     """Columns from which alone the target can be told.
 
     Parameters
     ----------
-    inputs : DataFrame
-        The table without its target.
+    seen : DataFrame
+        The table without its target, as the model sees it.
     y : ndarray of shape (n_rows,)
         Classes as whole numbers from zero.
     """
-    if len(inputs) > ROWS_JUDGED:
-        rows = np.sort(np.random.default_rng(0).choice(len(inputs), ROWS_JUDGED, replace=False))
-        inputs, y = inputs.iloc[rows], np.unique(y[rows], return_inverse=True)[1]
+    if len(seen) > ROWS_JUDGED:
+        rows = np.sort(np.random.default_rng(0).choice(len(seen), ROWS_JUDGED, replace=False))
+        seen, y = seen.iloc[rows], np.unique(y[rows], return_inverse=True)[1]
     baseline = float(np.bincount(y).max() / len(y))
     if (1.0 - baseline) * len(y) < FEWEST_OTHERS:
         return
     copies: list[str] = []
     gaps: list[tuple[str, float]] = []
     strong: list[_Strong] = []
-    for name, column in _as_seen(inputs).items():
+    for name, column in seen.items():
         if _is_copy(column, y):
             copies.append(str(name))
         elif _gaps_tell(gap := column.isna().to_numpy(), y):
@@ -83,19 +82,6 @@ def row_order_pitfalls(y: IntArray) -> Iterator[Pitfall]:
             "the answer away. The figures here do not suffer: rows were held out at random.",
             "Nothing needs to be done, unless such a column is among those the model looks at.",
         )
-
-
-def _as_seen(inputs: pandas.DataFrame) -> pandas.DataFrame:
-    """The columns as the model sees them: numbers, dates and words told apart, constant ones left out."""
-    from bayesvm.tables.columns import TableColumns
-    from bayesvm.tables.errors import TableError, TableWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableWarning)  # said when the table is fitted
-        try:
-            return TableColumns().fit(inputs).transform(inputs)
-        except TableError:  # no column is left
-            return inputs.iloc[:, :0]
 
 
 def _is_copy(column: pandas.Series, y: IntArray) -> bool:

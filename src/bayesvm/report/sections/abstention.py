@@ -33,10 +33,9 @@ class Offer:
 
 @dataclass(frozen=True)
 class AbstentionSection:
-    """Texts, table and figure of abstaining; ``answered`` is the share of rows at the chosen rate."""
+    """Texts, table and figure of abstaining."""
 
     lead: str
-    answered: float
     offers: tuple[Offer, ...]
     svg: str
     marks: str
@@ -45,15 +44,14 @@ class AbstentionSection:
 
 def abstention_section(fit: TableFit, max_error: float) -> AbstentionSection:
     """Accuracy against coverage, with the threshold for an error rate."""
-    model, judged = fit.pipeline["model"], for_details(fit)
+    judged = for_details(fit)
     allowed = sorted({max_error, *USUAL_ERRORS})
-    offers = {error: model.abstention_threshold(error) for error in allowed}
+    offers = {error: fit.abstention_threshold(judged, error) for error in allowed}
     threshold = offers[max_error]
     lead = _lead(fit, max_error, offers)
     curve = accuracy_coverage_curve(judged.labels, judged.proba, labels=judged.classes)
     return AbstentionSection(
         lead=lead,
-        answered=judged.answered(threshold)[0],
         offers=tuple(_offer(judged, error, limit, error == max_error) for error, limit in offers.items()),
         svg=coverage_figure(curve, threshold, max_error, f"Accuracy against share of rows answered. {lead}"),
         marks=_marks(judged, max_error, threshold),
@@ -89,13 +87,14 @@ def _lead(fit: TableFit, max_error: float, offers: dict[float, float]) -> str:
     lead = f"{asked} it answers {percent(share)} of rows and leaves {percent(1 - share)} to a person"
     if fit.heldout is None or judged is fit.heldout:
         return f"{lead}; {_outcome(judged, threshold)} of its answers were wrong."
-    return f"{lead}. Of the held-out rows it answered {_held_out(fit.heldout, threshold)}."
+    apart = _held_out(fit.heldout, fit.abstention_threshold(fit.heldout, max_error))
+    return f"{lead}. The model that had not seen the held-out rows answered {apart}."
 
 
 def _held_out(heldout: Evaluation, threshold: float) -> str:
     kept = heldout.proba.max(1) >= threshold
     if not kept.any():
-        return "none"
+        return "none of them"
     wrong = int((~heldout.correct[kept]).sum())
     return (
         f"{count(int(kept.sum()))} of {count(len(kept))}, {count(wrong) if wrong else 'none'} of them wrongly"

@@ -21,6 +21,8 @@ __all__ = ["ConfusionSection", "confusion_section"]
 MOST_CLASSES_AS_MATRIX = 12
 PAIRS_SHOWN = 12
 CLASSES_SHOWN = 100
+# A mistake is named as the most frequent one if it is seen this often and is this share of all mistakes.
+FEWEST_TO_NAME, SHARE_TO_NAME = 5, 0.1
 
 
 @dataclass(frozen=True)
@@ -93,10 +95,15 @@ def _lead(
     truth, answer = pairs[0]
     rows, own = int(counts[truth, answer]), int(counts[truth].sum())
     wrong = int(counts.sum() - np.trace(counts))
+    lead = f"It was wrong for {count(wrong)} of {judged}."
+    if wrong < FEWEST_TO_NAME:
+        return f"{lead} These are too few mistakes to see a pattern in."
+    if rows < FEWEST_TO_NAME or rows < SHARE_TO_NAME * wrong:
+        kinds = plural(len(pairs), "kind of mistake", "kinds of mistakes")
+        return f"{lead} These are spread over {kinds}, none of which stands out."
     return (
-        f"It was wrong for {count(wrong)} of {judged}. Its most frequent mistake is to take "
-        f"{quoted(names[truth])} for {quoted(names[answer])}: {count(rows)} of {plural(own, 'such row')} "
-        f"({percent(rows / own)})."
+        f"{lead} Its most frequent mistake is to take {quoted(names[truth])} for {quoted(names[answer])}: "
+        f"{count(rows)} of {plural(own, 'such row')} ({percent(rows / own)})."
     )
 
 

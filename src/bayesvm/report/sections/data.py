@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesvm.report.pitfalls.pitfall import SEVERITIES, Pitfall
+from bayesvm.report.as_seen import as_seen
+from bayesvm.report.pitfalls.pitfall import SEVERITIES, Pitfall, Severity
 from bayesvm.report.sections.bars import Bar, bars_of
-from bayesvm.report.wording import count, listing, percent, plural, quoted, shorten
+from bayesvm.report.wording import count, listing, percent, plural, quoted, shorten, tied
 
 if TYPE_CHECKING:
+    import pandas
+
     from bayesvm.tables import TableFit
 
 __all__ = ["DataSection", "Finding", "data_section"]
@@ -31,9 +34,12 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """A pitfall, with the rows' numbers in the file."""
+    """A pitfall as the page says it, with the rows' numbers in the file."""
 
-    pitfall: Pitfall
+    severity: Severity
+    title: str
+    explanation: str
+    advice: str
     rows: str
 
 
@@ -50,17 +56,18 @@ class DataSection:
 
 def data_section(fit: TableFit, pitfalls: Sequence[Pitfall]) -> DataSection:
     """Rows, columns, classes, gaps and pitfalls of the table that was fitted."""
+    gaps = as_seen(fit.pipeline["columns"], fit.table).isna()
     return DataSection(
         lead=_lead(fit, pitfalls),
-        facts=tuple(_facts(fit)),
+        facts=tuple(_facts(fit, gaps)),
         classes=_class_bars(fit),
-        gaps=_gap_bars(fit),
-        findings=tuple(Finding(pitfall, _rows(fit, pitfall)) for pitfall in pitfalls),
+        gaps=_gap_bars(gaps),
+        findings=tuple(_finding(fit, pitfall) for pitfall in pitfalls),
     )
 
 
 def _lead(fit: TableFit, pitfalls: Sequence[Pitfall]) -> str:
-    rows, columns = plural(len(fit.table), "row"), plural(len(fit.features), "usable column")
+    rows, columns = plural(fit.pipeline["columns"].n_rows_, "row"), plural(len(fit.features), "usable column")
     classes = plural(len(fit.leave_one_out.classes), "class", "classes")
     table = f"The model learned from {rows} with {columns} and {classes}."
     found = Counter(pitfall.severity for pitfall in pitfalls)
@@ -73,23 +80,25 @@ def _lead(fit: TableFit, pitfalls: Sequence[Pitfall]) -> str:
     return f"{table} It has pitfalls ({listing(parts)}): read them before you believe the figures."
 
 
-def _facts(fit: TableFit) -> list[tuple[str, str]]:
+def _facts(fit: TableFit, gaps: pandas.DataFrame) -> list[tuple[str, str]]:
     columns = fit.pipeline["columns"]
-    dropped = ""
+    aside = ""
     if fit.n_dropped:
-        dropped = f" ({plural(fit.n_dropped, 'row')} without a value of {quoted(fit.target)} left out)"
+        aside = f" ({plural(fit.n_dropped, 'row')} without a value of {quoted(fit.target)} left out)"
+    if columns.n_rows_ < len(fit.table):
+        aside += f"; {count(columns.n_rows_)} were learned from"
     kinds = Counter(columns.kinds_.values())
     shares = [
         f"{count(kinds[kind])} {words[kinds[kind] != 1]}" for kind, words in _KINDS.items() if kinds[kind]
     ]
     facts = [
-        ("Rows", count(len(fit.table)) + dropped),
+        ("Rows", count(len(fit.table)) + aside),
         ("Columns used", f"{count(len(columns.names_))} ({listing(shares, 9)})"),
     ]
     if columns.ignored_:
         names = [f"{quoted(name)} ({why})" for name, why in columns.ignored_.items()]
         facts.append(("Columns not used", listing(names)))
-    empty = float(fit.table[fit.features].isna().mean().mean())
+    empty = float(gaps.to_numpy().mean())
     facts.append(("Missing values", f"{percent(empty)} of all cells" if empty else "none"))
     return facts
 
@@ -112,11 +121,11 @@ def _counted(names: Sequence[str], counts: Any, n_rows: int) -> list[Bar]:
     return bars_of([shorten(name, 80) for name in names], counts, values)
 
 
-def _gap_bars(fit: TableFit) -> list[Bar]:
-    missing = fit.table[fit.features].isna().sum()
+def _gap_bars(gaps: pandas.DataFrame) -> list[Bar]:
+    missing = gaps.sum()
     missing = missing[missing > 0].sort_values(ascending=False, kind="stable")
     shown = missing.head(GAPS_SHOWN)
-    n_rows = len(fit.table)
+    n_rows = len(gaps)
     bars = [
         Bar(shorten(name, 80), float(n / n_rows), f"{count(int(n))} ({percent(n / n_rows)})")
         for name, n in shown.items()
@@ -127,5 +136,8 @@ def _gap_bars(fit: TableFit) -> list[Bar]:
     return bars
 
 
-def _rows(fit: TableFit, pitfall: Pitfall) -> str:
-    return ", ".join(count(int(fit.source_rows[row])) for row in pitfall.rows)
+def _finding(fit: TableFit, pitfall: Pitfall) -> Finding:
+    rows = ", ".join(count(int(fit.source_rows[row])) for row in pitfall.rows)
+    return Finding(
+        pitfall.severity, tied(pitfall.title), tied(pitfall.explanation), tied(pitfall.advice), rows
+    )

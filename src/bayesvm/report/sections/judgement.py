@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bayesvm.report.wording import plural
 
 if TYPE_CHECKING:
     from bayesvm.tables import Evaluation, TableFit
 
-__all__ = ["described", "for_details", "for_headline"]
+__all__ = ["baseline_log_loss", "described", "for_details", "for_headline"]
 
 # With fewer held-out rows, what is said of them says more about chance than about the model:
 # one number needs some, a figure of many parts needs many.
@@ -39,3 +41,11 @@ def described(evaluation: Evaluation) -> str:
     if evaluation.origin == "held out":
         return f"the {rows} that were held out"
     return f"the {rows}, each predicted as if the model had not seen it (leave-one-out)"
+
+
+def baseline_log_loss(judged: Evaluation, known: Evaluation) -> float:
+    """Log-loss on the judged rows of always giving every class its share among the known ones."""
+    classes, counts = np.unique(known.labels, return_counts=True)
+    share = counts / counts.sum()
+    own = share[np.searchsorted(classes, judged.labels)]
+    return float(-np.log(own).mean())

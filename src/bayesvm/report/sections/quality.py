@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayesvm.report.sections.judgement import for_headline
+from bayesvm.report.sections.judgement import baseline_log_loss, for_headline
 from bayesvm.report.wording import number, percent, plural, span
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def quality_section(fit: TableFit) -> QualitySection:
     """How good the model is, on rows it had not seen and by leave-one-out."""
     judged = for_headline(fit)
     evaluations = [fit.leave_one_out] if fit.heldout is None else [fit.heldout, fit.leave_one_out]
-    base_loss = _baseline_log_loss(judged, fit.leave_one_out)
+    base_loss = baseline_log_loss(judged, fit.leave_one_out)
     measures = (
         Measure(
             "Right answers (accuracy)",
@@ -97,14 +97,6 @@ def _head(evaluation: Evaluation) -> Head:
     return Head(evaluation.origin.replace("-", "\u2011"), plural(len(evaluation.labels), "row"))
 
 
-def _baseline_log_loss(judged: Evaluation, known: Evaluation) -> float:
-    """Log-loss of always giving every class its share among all rows."""
-    classes, counts = np.unique(known.labels, return_counts=True)
-    share = counts / counts.sum()
-    own = share[np.searchsorted(classes, judged.labels)]
-    return float(-np.log(own).mean())
-
-
 def _share(interval: Interval) -> Cell:
     return Cell(percent(interval.value), span(percent(interval.low), percent(interval.high)))
 
@@ -120,8 +112,9 @@ def _typical(log_loss: Interval) -> Cell:
 
 def _agreement(fit: TableFit) -> str:
     if fit.heldout is None:
+        why = "No rows were held out" if fit.heldout_pipeline is None else "The held-out rows were not judged"
         return (
-            "No rows were held out, so these figures rest on leave-one-out alone: each row was predicted "
+            f"{why}, so these figures rest on leave-one-out alone: each row was predicted "
             "by the model as if that row had been missing. That tends to flatter a little."
         )
     held, left = fit.heldout, fit.leave_one_out

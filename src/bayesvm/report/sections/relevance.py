@@ -29,11 +29,7 @@ def relevance_section(fit: TableFit) -> RelevanceSection:
     """The most relevant columns."""
     from bayesvm.tables import column_relevance
 
-    try:
-        relevance = column_relevance(fit.pipeline)
-    except AttributeError:  # a kernel of the user's own need not tell
-        names = tuple(fit.features)
-        return RelevanceSection("The kernel of this model does not tell which columns matter.", [], names)
+    relevance = column_relevance(fit.pipeline)
     names = tuple(str(name) for name in relevance.index)
     shares = relevance.to_numpy()
     shown = len(names) if len(names) <= COLUMNS_SHOWN + 1 else COLUMNS_SHOWN

@@ -19,6 +19,8 @@ __all__ = ["ReliabilitySection", "reliability_section"]
 
 # An accuracy known no better than this cannot tell whether the model is too sure of itself.
 TOO_WIDE = 0.25
+# A gap smaller than this changes nobody's decision, however certain it is.
+SMALLEST_GAP = 0.03
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,10 @@ def _lead(headline: Evaluation, details: Evaluation) -> str:
     numbers = f"on {rows} it was {percent(sure)} sure on average and {percent(right.value)} right"
     if right.low <= sure <= right.high and _width(judged) > TOO_WIDE:
         return f"There are too few rows to tell whether its probabilities are right: {numbers}."
-    if sure > right.high:
+    gap = sure - right.value
+    if sure > right.high and gap >= SMALLEST_GAP:
         return f"It is surer than it should be: {numbers}. Take its probabilities with a grain of salt."
-    if sure < right.low:
+    if sure < right.low and gap <= -SMALLEST_GAP:
         return f"It is more modest than it needs to be: {numbers}. It is right more often than it says."
     return f"You can take its probabilities at their word: {numbers}."
 

@@ -18,10 +18,12 @@ __all__ = ["RowsSection", "rows_section"]
 
 ROWS_SHOWN = 10
 COLUMNS_SHOWN = 4
-# A row is wrong with confidence if the answer is this much more probable than the label.
-CONFIDENT = 0.5
+SUSPECT_TITLE = "Rows it gets wrong with confidence"
+CONFIDENT = 0.9
+# Confident mistakes are clearly more than chance explains if they exceed it by this factor and these
+# standard deviations: of many rows, a small excess is certain and yet says nothing about a label.
+CLEAR_FACTOR, CLEAR_DEVIATIONS = 1.5, 2.0
 CLOSE_CALL = 0.6
-_BLOCK = 65_536
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,27 @@ class RowsSection:
     lead: str
     unsure_lead: str
     unsure: tuple[DoubtfulRow, ...]
+    suspect_title: str
     suspect_lead: str
     suspect: tuple[DoubtfulRow, ...]
     columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Mistakes:
+    """Confident mistakes, and how many to expect if labels were drawn from the model's probabilities."""
+
+    found: int
+    expected: float
+
+    @property
+    def clearly_too_many(self) -> bool:
+        by_luck = self.expected + CLEAR_DEVIATIONS * max(self.expected, 0.5) ** 0.5
+        return self.found > max(by_luck, CLEAR_FACTOR * self.expected)
+
+    @property
+    def by_chance(self) -> str:
+        return "fewer than one" if self.expected < 0.95 else f"about {count(round(self.expected))}"
 
 
 def rows_section(fit: TableFit, columns: Sequence[str]) -> RowsSection:
@@ -70,15 +90,20 @@ def rows_section(fit: TableFit, columns: Sequence[str]) -> RowsSection:
     shown = list(columns[:COLUMNS_SHOWN])
     confidence = judged.proba.max(1)
     own = judged.proba[np.arange(len(judged.labels)), np.searchsorted(judged.classes, judged.labels)]
-    margin = np.where(judged.correct, 0.0, confidence - own)
+    surely_wrong = np.where(judged.correct, 0.0, confidence)
+    mistakes = _Mistakes(
+        found=int((surely_wrong >= CONFIDENT).sum()),
+        expected=float((1.0 - confidence[confidence >= CONFIDENT]).sum()),
+    )
     unsure = _smallest(confidence, ROWS_SHOWN)
-    suspect = _smallest(-margin, ROWS_SHOWN)
-    suspect = suspect[margin[suspect] >= CONFIDENT]
+    suspect = _smallest(-surely_wrong, ROWS_SHOWN)
+    suspect = suspect[surely_wrong[suspect] >= CONFIDENT]
     return RowsSection(
-        lead=_lead(int((margin >= CONFIDENT).sum()), int((confidence < CLOSE_CALL).sum())),
+        lead=_lead(mistakes, int((confidence < CLOSE_CALL).sum())),
         unsure_lead=_unsure_lead(judged, confidence, unsure),
         unsure=_describe(fit, unsure, own, shown),
-        suspect_lead=_suspect_lead(judged, margin),
+        suspect_title=SUSPECT_TITLE + (": likely label errors" if mistakes.clearly_too_many else ""),
+        suspect_lead=_suspect_lead(mistakes),
         suspect=_describe(fit, suspect, own, shown),
         columns=tuple(shorten(name, 32) for name in shown),
     )
@@ -91,10 +116,17 @@ def _smallest(values: npt.NDArray[Any], n: int) -> npt.NDArray[np.intp]:
     return found[np.argsort(values[found], kind="stable")]
 
 
-def _lead(suspect: int, close: int) -> str:
-    labels = "No label looks mistaken"
-    if suspect:
-        labels = f"{plural(suspect, 'label contradicts', 'labels contradict')} what the model is sure of"
+def _lead(mistakes: _Mistakes, close: int) -> str:
+    labels = "No label contradicts what the model is sure of"
+    if mistakes.found:
+        contradict = plural(mistakes.found, "label contradicts", "labels contradict")
+        verdict = (
+            "clearly more than chance explains" if mistakes.clearly_too_many else "as chance would have it"
+        )
+        labels = (
+            f"{contradict} what the model is at least {percent(CONFIDENT)} sure of, {verdict} "
+            f"({mistakes.by_chance} expected)"
+        )
     calls = (
         plural(close, "row is a close call", "rows are close calls") if close else "no row is a close call"
     )
@@ -109,35 +141,22 @@ def _unsure_lead(judged: Evaluation, confidence: npt.NDArray[Any], unsure: npt.N
     sure = between(confidence[unsure].min(), confidence[unsure].max())
     return (
         f"Of the {plural(len(unsure), 'row')} it is least sure of, it gets {count(wrong)} wrong; it is "
-        f"between {sure} sure of them. Rows like these are where a person, or one more column, would "
+        f"{sure} sure of them. Rows like these are where a person, or one more column, would "
         "help most."
     )
 
 
-def _suspect_lead(judged: Evaluation, margin: npt.NDArray[Any]) -> str:
-    found = int((margin >= CONFIDENT).sum())
-    if not found:
+def _suspect_lead(mistakes: _Mistakes) -> str:
+    if not mistakes.found:
         return "Where the model disagrees with the table, it does so without confidence: nothing to check."
-    expected = _expected_by_chance(judged)
-    chance = "fewer than one" if expected < 0.95 else f"about {count(round(expected))}"
-    if found > expected + 2.0 * max(expected, 0.5) ** 0.5:
-        judgement = "so some of these labels may well be mistakes"
-    else:
-        judgement = "so most of them are probably just unusual"
+    judgement = "most of them are probably just unusual"
+    if mistakes.clearly_too_many:
+        judgement = "some of these labels may well be mistakes, unless the model is surer than it should be"
     return (
-        f"For {plural(found, 'row')} the model is confident of another answer than the table gives. If every "
-        f"label were right, {chance} would be expected by chance, {judgement}. Check them against your "
-        "source."
+        f"For {plural(mistakes.found, 'row')} the model is at least {percent(CONFIDENT)} sure of another "
+        f"answer than the table gives. If every label were right, {mistakes.by_chance} would be expected by "
+        f"chance, so {judgement}. Check them against your source."
     )
-
-
-def _expected_by_chance(judged: Evaluation) -> float:
-    """Confident mistakes to expect if the labels were drawn from the model's own probabilities."""
-    total = 0.0
-    for start in range(0, len(judged.labels), _BLOCK):
-        proba = judged.proba[start : start + _BLOCK]
-        total += float(proba[proba.max(1)[:, None] - proba >= CONFIDENT].sum())
-    return total
 
 
 def _describe(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from bayesvm.tables import TableFit
 
 __all__ = ["UsageSection", "usage_section"]
+
+# Suffixes of tables that can be read, wherever they stand in a caption.
+_SUFFIX = re.compile(r"\.(?:parquet|pq|(?:csv|tsv)(?:\.(?:gz|bz2|xz|zst))?)(?!\w)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,7 @@ def usage_section(
 ) -> UsageSection:
     """Commands and code with the names of this fit."""
     model = "model.skops" if model_path is None else Path(model_path).name
-    suffix = ".csv" if source is None else "".join(Path(source).suffixes[-2:]) or ".csv"
-    new, out = f"new{suffix}", "predictions.csv"
+    new, out = f"new{_suffix(source or '')}", "predictions.csv"
     saved = f"The model is in the file {quoted(model)}"
     if model_path is None:
         saved = f"The model was not saved with this report; save it as {quoted(model)} first (bayesvm.save)"
@@ -42,7 +45,13 @@ def usage_section(
             "import bayesvm\n"
             "from bayesvm.tables import predict_table, read_table\n\n"
             f"model = bayesvm.load({model!r})\n"
-            f"answers = predict_table(model, read_table({new!r}), max_error={max_error:g})\n"
+            f"new = read_table({new!r}, model=model)\n"
+            f"answers = predict_table(model, new, max_error={max_error:g})\n"
             'answers[["prediction", "probability", "ask_a_person"]]'
         ),
     )
+
+
+def _suffix(source: str) -> str:
+    """The last suffix of a table in a file name or caption, or that of CSV."""
+    return (_SUFFIX.findall(source) or [".csv"])[-1].lower()
