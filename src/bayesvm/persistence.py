@@ -87,7 +87,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise
     except Exception as error:  # damaged files fail in any way
         raise ValueError(
-            f"{source} is not a model file: bayesvm.save writes zip files with a schema"
+            f"{source} is not a model file; give one that 'bayesvm fit' or bayesvm.save wrote"
         ) from error
     if unknown:
         raise ValueError(

@@ -111,6 +111,9 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         Class probabilities of each training row, from the model without it.
     loo_score_, loo_log_loss_ : float
         Accuracy and log-loss of ``loo_proba_``: estimates for new rows.
+    loo_clipped_ : float
+        Share of the weight in rows that all but determine the model on their
+        own, whose leave-one-out is rough.
     temperature_, spread_ : float
     offset_ : ndarray of shape (n_classes,)
         How latents become class probabilities: E[softmax(T (f + offset))] with

@@ -141,4 +141,6 @@ def _similar_file(source: Path) -> str:
     except OSError:
         return f"; the folder {str(source.parent)!r} cannot be read"
     found = difflib.get_close_matches(source.name, names, n=1)
-    return f"; did you mean {str(source.with_name(found[0]))!r}?" if found else ""
+    if found:
+        return f"; did you mean {str(source.with_name(found[0]))!r}?"
+    return f"; check its name and the folder, {str(source.parent.resolve())!r}"
