@@ -42,7 +42,7 @@ def _objective(rows, params, Z, J, bound_weight, loo_weight, scale, T):
     Each row stands for ``scale`` rows; one unit of it leaves with all it stands for.
     """
     y, weight, N = rows.y, scale * rows.weight, len(rows)
-    W, G = start_sites(y, J, rows.X)
+    W, G = start_sites(y, J, True, rows.X)
     K = rows.kernel.cross(params, Z, Z)
     K = K + 1e-9 * K.diagonal().mean() * torch.eye(len(Z)).double()
     A = torch.linalg.solve(torch.linalg.cholesky(K), rows.kernel.cross(params, Z, rows.X)).mT
@@ -133,14 +133,14 @@ def test_objective_and_gradient_are_those_of_the_slow_objective(
 
 def test_start_is_a_ridge_regression_on_centred_targets():
     y = torch.tensor([0, 2, 1, 2])
-    W, G = start_sites(y, 3, torch.zeros(1).double())
+    W, G = start_sites(y, 3, True, torch.zeros(1).double())
     assert bool((W[0, 0] == W).all())
     target = G / W
     torch.testing.assert_close(target.sum(1), torch.zeros(4).double(), atol=1e-14, rtol=0)
     assert torch.equal(target.argmax(1), y)
     margins = target.gather(1, y[:, None]) - target.sort(1).values[:, :2]
     torch.testing.assert_close(margins, torch.full((4, 2), 2.0).double())
-    W, G = start_sites(torch.tensor([0, 1]), 1, torch.zeros(1).double())
+    W, G = start_sites(torch.tensor([0, 1]), 1, False, torch.zeros(1).double())
     torch.testing.assert_close(G / W, torch.tensor([[-1.0], [1.0]]).double())
 
 
@@ -236,6 +236,6 @@ def test_returned_natural_parameters_are_sites_under_the_returned_kernel():
     learned = _learn(rows, MulticlassHinge(), _options(damping=0.0), steps=1)
     moved = type(rows)(rows.X, rows.y, rows.weight, rows.key, rows.kernel, learned.params, learned.Z, 3)
     A, _ = moved.features(rows.X)
-    precision, linear = dense_statistics(A, *start_sites(rows.y, 3, rows.X))
+    precision, linear = dense_statistics(A, *start_sites(rows.y, 3, True, rows.X))
     torch.testing.assert_close(learned.natural.precision, precision + torch.eye(5).double())
     torch.testing.assert_close(learned.natural.linear, linear)

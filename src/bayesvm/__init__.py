@@ -9,15 +9,27 @@ from bayesvm._version import __version__
 
 if TYPE_CHECKING:
     from bayesvm.estimators.bayesian_svc import BayesianSVC
+    from bayesvm.estimators.binary_svc import BinaryBayesianSVC
+    from bayesvm.estimators.one_vs_rest_svc import OneVsRestBayesianSVC
     from bayesvm.persistence import load, save
     from bayesvm.prediction import Uncertainty
 
-__all__ = ["BayesianSVC", "Uncertainty", "__version__", "load", "save"]
+__all__ = [
+    "BayesianSVC",
+    "BinaryBayesianSVC",
+    "OneVsRestBayesianSVC",
+    "Uncertainty",
+    "__version__",
+    "load",
+    "save",
+]
 
 # Public names come from their modules when first asked for, so that
 # `bayesvm --help` does not wait for torch.
 _HOME = {
     "BayesianSVC": "bayesvm.estimators.bayesian_svc",
+    "BinaryBayesianSVC": "bayesvm.estimators.binary_svc",
+    "OneVsRestBayesianSVC": "bayesvm.estimators.one_vs_rest_svc",
     "Uncertainty": "bayesvm.prediction",
     "load": "bayesvm.persistence",
     "save": "bayesvm.persistence",

@@ -84,11 +84,17 @@ class Learned:
         )
 
 
-def start_sites(y: Tensor, n_latents: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Sites of a ridge regression on centred one-hot targets, shape (N, C) each (eq. 3.6)."""
+def start_sites(y: Tensor, n_latents: int, centred: bool, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Sites of a ridge regression on one-hot targets, shape (N, C) each (eq. 3.6).
+
+    Targets are centred over the classes where only differences of latents
+    matter; else they are -1 and 1.
+    """
     W = like.new_full((y.shape[0], n_latents), _START_PRECISION)
     if n_latents == 1:
         target = (2 * y - 1).to(like.dtype)[:, None]
+    elif not centred:
+        target = like.new_full((y.shape[0], n_latents), -1.0).scatter_(1, y[:, None], 1.0)
     else:
         target = like.new_full((y.shape[0], n_latents), -_START_MARGIN / n_latents)
         target.scatter_(1, y[:, None], _START_MARGIN * (1.0 - 1.0 / n_latents))
@@ -114,7 +120,8 @@ def learn_kernel(
     points = Z.detach().to(X, copy=True).requires_grad_(options.learn_inducing)
     log_T = X.new_tensor(math.log(2.0)).requires_grad_()
     adam = Adam([*theta.values(), log_T, *([points] if options.learn_inducing else [])], betas=(0.9, 0.95))
-    W, G = start_sites(sample.y, likelihood.n_latents(sample.n_classes), X)
+    n_latents = likelihood.n_latents(sample.n_classes)
+    W, G = start_sites(sample.y, n_latents, likelihood.shift_invariant, X)
     features = FeaturesOfRows(kernel, X, points)
     good = _snapshot(theta, points)
     start = good[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,11 @@ from bayesvm.core.kernels.base import Kernel, Params
 from bayesvm.core.sites import dense_statistics
 from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.natural_parameters import Natural
+from bayesvm.inference.task import Task
 from bayesvm.model import LoadedModel, Model, to_numpy
-from bayesvm.progress import Progress, Step
+from bayesvm.progress import Progress
 from bayesvm.rows import CanonicalRows, hash_values
-from bayesvm.training import Options, Trained, fit_posterior, rule_for
+from bayesvm.training import Options, Trained, infer
 
 __all__ = ["GROWTH", "Memory", "continue_training", "remember", "worth_learning_anew"]
 
@@ -96,13 +97,10 @@ def continue_training(
             start = start.carried(cross, old.Lz, rows.Lz)
             taught = None if taught is None else taught.carried(cross, old.Lz, rows.Lz)
         base = Natural.prior(start.linear.shape[0], rows.Lz) if taught is None else taught
-    rule = rule_for(model.n_classes, options.rivals, options.seed)
-
-    def report(step: Step) -> bool:
-        return progress(replace(step, state=lambda: Trained(rows, step.state(), [], False, taught)))
-
-    ascent = fit_posterior(rows, rule, start, base, options, report)
-    return Trained(rows, ascent, [], ascent.interrupted, taught)
+    # Methods that also move the kernel would lose what forgotten rows taught.
+    method = "natural" if options.inference == "natural" else "coordinate"
+    task = Task(rows, options.member, start, base, options.settings)
+    return infer(method, task, [], False, taught, progress)
 
 
 def _taught(memory: Memory, old: LoadedModel) -> Natural | None:

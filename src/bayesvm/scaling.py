@@ -36,6 +36,11 @@ class Scaler:
     scale: FloatArray
     kept: npt.NDArray[np.bool_]
 
+    @classmethod
+    def identity(cls, n_features: int) -> Scaler:
+        """Columns as they are."""
+        return cls(np.zeros(n_features), np.ones(n_features), np.ones(n_features, dtype=np.bool_))
+
     def transform(self, X: FloatArray) -> FloatArray:
         """Standardised columns that vary, shape (N, number kept)."""
         with np.errstate(over="ignore"):

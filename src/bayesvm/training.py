@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,16 +16,14 @@ from bayesvm.core import gaussian
 from bayesvm.core.covariance import inducing_factor
 from bayesvm.core.gaussian import Gaussian
 from bayesvm.core.kernels.base import Kernel, Params
-from bayesvm.core.kernels.compose import Scaled
 from bayesvm.core.leave_one_out import cavity
-from bayesvm.core.likelihoods import AugmentedBinaryHinge, BinaryHinge, Likelihood, MulticlassHinge
 from bayesvm.hyperparameters import Learned, LearningOptions, learn_kernel, start_sites
 from bayesvm.inducing import choose_inducing
-from bayesvm.inference import adam, coordinate, natural
 from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.evaluate import Ascent
+from bayesvm.inference.methods import METHODS
 from bayesvm.inference.natural_parameters import Natural
-from bayesvm.inference.rivals import AllRivals, OneRival, RivalRule
+from bayesvm.inference.task import Member, Settings, Task
 from bayesvm.learning_sample import learning_sample
 from bayesvm.model import Model, to_numpy
 from bayesvm.prediction import latents_of_classes
@@ -32,7 +31,7 @@ from bayesvm.progress import Progress, Step, silent
 from bayesvm.rows import CanonicalRows
 from bayesvm.scaling import Scaler
 
-__all__ = ["LeaveOneOut", "Options", "Trained", "most_steps", "sweep_work", "train"]
+__all__ = ["LeaveOneOut", "Options", "Trained", "infer", "most_steps", "sweep_work", "train"]
 
 FloatArray = npt.NDArray[np.floating]
 _BLOCK_NUMBERS = 2_000_000
@@ -42,22 +41,34 @@ _BLOCK_NUMBERS = 2_000_000
 class Options:
     """A resolved request: every ``"auto"`` has become a value.
 
-    See ``BayesianSVC`` for what the fields mean.
+    Attributes
+    ----------
+    kernel : Kernel
+        Prior covariance of each latent function.
+    member : Member
+        How labels speak to latent functions.
+    inference : str
+        A name in ``inference.methods.METHODS``.
+    settings : Settings
+        What the method is told.
+    hyperparameters : str
+        What kernel parameters maximise; "fixed": nothing.
+    n_inducing : int
+    choose : callable
+        Inducing points from standardised rows, their weights and ``n_inducing``.
+    device : str
+    dtype : torch.dtype
     """
 
-    n_inducing: int
-    learn_inducing: bool
     kernel: Kernel
+    member: Member
     inference: str
-    rivals: str
+    settings: Settings
     hyperparameters: str
-    learning_rate: float | None
-    batch_size: int
-    max_iter: int
-    tol: float
+    n_inducing: int
     device: str
     dtype: torch.dtype
-    seed: int
+    choose: Callable[[Tensor, Tensor, int], Tensor] = choose_inducing
 
 
 @dataclass(frozen=True)
@@ -93,27 +104,13 @@ class Trained:
 
 def most_steps(options: Options) -> int:
     """Steps that a fit may take at most, learning the kernel included."""
-    return options.max_iter + defaults.LEARNING_STEPS
+    return options.settings.max_iter + defaults.LEARNING_STEPS
 
 
 def sweep_work(n_rows: int, n_classes: int, options: Options) -> float:
     """Multiplications of one exact sweep, a measure of how large a problem is."""
     n_inducing = min(options.n_inducing, n_rows)
-    return float(likelihood_for(n_classes, options.rivals).n_latents(n_classes)) * n_rows * n_inducing**2
-
-
-def likelihood_for(n_classes: int, rivals: str) -> Likelihood:
-    """Two classes are one function of their difference; more are one function each."""
-    if n_classes == 2:
-        return BinaryHinge() if rivals == "exact" else AugmentedBinaryHinge()
-    return MulticlassHinge()
-
-
-def rule_for(n_classes: int, rivals: str, seed: int) -> RivalRule:
-    """How sites come about; with two classes there is nothing to choose between rivals."""
-    if n_classes == 2 or rivals == "exact":
-        return AllRivals(likelihood_for(n_classes, rivals))
-    return OneRival(sampled=rivals == "sampled", seed=seed)
+    return float(options.member.likelihood.n_latents(n_classes)) * n_rows * n_inducing**2
 
 
 def train(
@@ -140,24 +137,21 @@ def train(
     y = torch.as_tensor(data.y).to(options.device)
     weight = torch.as_tensor(data.weight).to(options.device, options.dtype)
     key = torch.as_tensor(data.key).to(options.device)
-    # With two classes the one function is the difference of two: kernel 2k (eq. 7.1).
-    kernel = Scaled(options.kernel, 2.0) if n_classes == 2 else options.kernel
+    kernel = options.kernel
     if start is None:
-        params, Z, q = kernel.init(X), choose_inducing(X, weight, options.n_inducing), None
+        params, Z, q = kernel.init(X), options.choose(X, weight, options.n_inducing), None
     else:
         loaded = start.on(options.device, options.dtype)
         params, Z, q = loaded.params, loaded.Z, Natural.of(loaded.q)
     job = _Job(X, y, weight, key, kernel, params, Z, n_classes, options, q)
-    if options.inference == "adam":
-        return job.by_adam(progress)
-    if options.hyperparameters == "fixed":
-        return job.posterior(None, options.max_iter, progress)
+    if options.hyperparameters == "fixed" or METHODS[options.inference].learns_kernel:
+        return job.posterior(None, progress)
 
     def report(step: Step) -> bool:
         """A fit that ends here still makes one sweep over all rows."""
-        return progress(replace(step, state=lambda: job.posterior(step.state(), 1, silent)))
+        return progress(replace(step, state=lambda: job.one_sweep().posterior(step.state(), silent)))
 
-    return job.posterior(job.learned(report), options.max_iter, progress)
+    return job.posterior(job.learned(report), progress)
 
 
 @dataclass(frozen=True)
@@ -177,7 +171,20 @@ class _Job:
 
     @property
     def n_latents(self) -> int:
-        return likelihood_for(self.n_classes, self.options.rivals).n_latents(self.n_classes)
+        return self.options.member.likelihood.n_latents(self.n_classes)
+
+    def one_sweep(self) -> _Job:
+        """The same with the least that makes a posterior; chains and modes take longer than that."""
+        options = self.options
+        variational = "variational" in METHODS[options.inference].approximations
+        return replace(
+            self,
+            options=replace(
+                options,
+                inference=options.inference if variational else "coordinate",
+                settings=replace(options.settings, max_iter=1),
+            ),
+        )
 
     def rows(self, params: Params, Z: Tensor) -> TrainingRows:
         """All rows under some kernel parameters and inducing points."""
@@ -185,44 +192,36 @@ class _Job:
 
     def learned(self, progress: Progress) -> Learned:
         """Learn the kernel on a sample of the rows, with fewer inducing points if there are many."""
-        options = self.options
+        options, settings = self.options, self.options.settings
         recipe = LearningOptions(
             bound_weight=defaults.BOUND_WEIGHT[options.hyperparameters],
             loo_weight=defaults.LEAVE_ONE_OUT_WEIGHT[options.hyperparameters],
             steps=defaults.LEARNING_STEPS,
-            rate=options.learning_rate or defaults.LEARNING_RATE,
+            rate=settings.rate or defaults.LEARNING_RATE,
             damping=defaults.SITE_DAMPING,
-            learn_inducing=options.learn_inducing,
+            learn_inducing=settings.learn_inducing,
             prior_scale=defaults.PRIOR_SCALE,
         )
         sample = learning_sample(self.X, self.y, self.weight, self.n_classes)
         Z = self.Z
-        if not options.learn_inducing and Z.shape[0] > defaults.LEARNING_INDUCING:
+        if not settings.learn_inducing and Z.shape[0] > defaults.LEARNING_INDUCING:
             Z = choose_inducing(self.X, self.weight, defaults.LEARNING_INDUCING)
-        # With sampled rivals the kernel is still learned against all of them.
-        rivals = "exact" if options.rivals == "sampled" else options.rivals
-        likelihood = likelihood_for(self.n_classes, rivals)
+        likelihood = options.member.likelihood
         return learn_kernel(self.kernel, self.params, Z, sample, likelihood, recipe, progress)
 
-    def posterior(self, learned: Learned | None, max_iter: int, progress: Progress) -> Trained:
+    def posterior(self, learned: Learned | None, progress: Progress) -> Trained:
         """Fit q to all rows under the learned kernel, whether its learning has ended or not."""
+        options = self.options
         params, Z, curve, interrupted = self.params, self.Z, list[float](), False
         if learned is not None:
             learned = learned.to(self.X.dtype)
             params, curve, interrupted = learned.params, learned.curve, learned.interrupted
-            Z = learned.Z if self.options.learn_inducing else Z
+            Z = learned.Z if options.settings.learn_inducing else Z
         with torch.no_grad():
             rows = self.rows(params, Z)
             begin = self._start(rows, learned)
-        options = replace(self.options, max_iter=max_iter)
-        base = Natural.prior(self.n_latents, rows.Lz)
-
-        def report(step: Step) -> bool:
-            return progress(replace(step, state=lambda: Trained(rows, step.state(), curve, False)))
-
-        rule = rule_for(self.n_classes, options.rivals, options.seed)
-        ascent = fit_posterior(rows, rule, begin, base, options, report)
-        return Trained(rows, ascent, curve, interrupted or ascent.interrupted)
+        task = Task(rows, options.member, begin, Natural.prior(self.n_latents, rows.Lz), options.settings)
+        return infer(options.inference, task, curve, interrupted, None, progress)
 
     def _start(self, rows: TrainingRows, learned: Learned | None) -> Natural:
         """Where q begins: the last model, the kernel's learning, or a ridge regression."""
@@ -230,54 +229,28 @@ class _Job:
             return self.q
         if learned is not None and learned.natural.linear.shape[0] == self.n_latents:
             return _carried(learned, rows)
-        return _ridge_start(rows, self.n_latents)
-
-    def by_adam(self, progress: Progress) -> Trained:
-        """The paper's recipe: q, kernel and inducing points at once."""
-        options = self.options
-        recipe = adam.AdamOptions(
-            rate=options.learning_rate or defaults.PAPER_RATE,
-            batch_size=options.batch_size,
-            max_iter=options.max_iter,
-            tol=options.tol,
-            learn_kernel=options.hyperparameters != "fixed",
-            learn_inducing=options.learn_inducing,
-            seed=options.seed,
-        )
-        with torch.no_grad():
-            rows = self.rows(self.params, self.Z)
-            begin = self._start(rows, None)
-
-        def report(step: Step) -> bool:
-            def state() -> Trained:
-                rows, ascent = step.state()
-                return Trained(rows, ascent, [], False)
-
-            return progress(replace(step, state=state))
-
-        rule = rule_for(self.n_classes, options.rivals, options.seed)
-        rows, ascent = adam.ascend(rows, rule, begin, recipe, report)
-        return Trained(rows, ascent, [], ascent.interrupted)
+        return _ridge_start(rows, self.n_latents, self.options.member.rule.shift_invariant)
 
 
-def fit_posterior(
-    rows: TrainingRows, rule: RivalRule, start: Natural, base: Natural, options: Options, progress: Progress
-) -> Ascent:
-    """The posterior for a fixed kernel, by full sweeps or by minibatches."""
-    with torch.no_grad():
-        if options.inference == "natural":
-            return natural.ascend(
-                rows,
-                rule,
-                start,
-                base,
-                options.batch_size,
-                options.max_iter,
-                options.tol,
-                options.seed,
-                progress,
-            )
-        return coordinate.ascend(rows, rule, start, base, options.max_iter, options.tol, progress)
+def infer(
+    method: str,
+    task: Task,
+    kernel_curve: list[float],
+    interrupted: bool,
+    taught: Natural | None,
+    progress: Progress,
+) -> Trained:
+    """Run an inference method; every state it reports is a training that ended there."""
+
+    def report(step: Step) -> bool:
+        def state() -> Trained:
+            rows, ascent = step.state()
+            return Trained(rows, ascent, kernel_curve, False, taught)
+
+        return progress(replace(step, state=state))
+
+    rows, ascent = METHODS[method].run(task, report)
+    return Trained(rows, ascent, kernel_curve, interrupted or ascent.interrupted, taught)
 
 
 def _carried(learned: Learned, rows: TrainingRows) -> Natural:
@@ -288,14 +261,14 @@ def _carried(learned: Learned, rows: TrainingRows) -> Natural:
     return learned.natural.carried(cross, inducing_factor(rows.kernel, rows.params, learned.Z), rows.Lz)
 
 
-def _ridge_start(rows: TrainingRows, n_latents: int) -> Natural:
+def _ridge_start(rows: TrainingRows, n_latents: int, centred: bool) -> Natural:
     """Ridge regression on one-hot targets: one precision for all classes (eq. 3.6)."""
     P = rows.n_inducing
     precision = rows.X.new_zeros(P, P)
     linear = rows.X.new_zeros(n_latents, P)
     for block in rows.blocks(_BLOCK_NUMBERS // (n_latents + P)):
         A, _ = block.features
-        W, G = start_sites(block.y, n_latents, A)
+        W, G = start_sites(block.y, n_latents, centred, A)
         precision += (A * (block.weight * W[:, 0])[:, None]).mT @ A
         linear += (block.weight[:, None] * G).mT @ A
     return Natural.prior(n_latents, rows.Lz).plus(precision, linear)

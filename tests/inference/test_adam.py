@@ -9,6 +9,7 @@ from bayesvm.inference import adam, coordinate
 from bayesvm.inference.evaluate import evaluate
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import AllRivals, OneRival
+from bayesvm.inference.task import Settings
 from bayesvm.progress import silent
 from tests.inference.bounds import settle
 from tests.problems import classification_rows, generator, uniform
@@ -58,7 +59,9 @@ def test_full_batch_adam_reaches_the_coordinate_optimum():
     rows = classification_rows(40, 3, 5, seed=4)
     base = Natural.prior(3, rows.Lz)
     best = coordinate.ascend(rows, RULES[0], base, base, 200, 1e-6, silent)
-    options = adam.AdamOptions(0.05, 40, 400, -1.0, learn_kernel=False, learn_inducing=False, seed=0)
+    options = Settings(
+        rate=0.05, batch_size=40, max_iter=400, tol=-1.0, learn_kernel=False, learn_inducing=False
+    )
     result = adam.ascend(rows, RULES[0], base, options, silent)
     assert result.ascent.curve[-1] == pytest.approx(best.curve[-1], abs=0.02)
     assert result.ascent.curve[-1] <= best.curve[-1] + 1e-3
@@ -74,7 +77,9 @@ def test_training_kernel_and_inducing_points_raises_the_bound_further():
             rows,
             RULES[0],
             base,
-            adam.AdamOptions(0.05, 60, 150, -1.0, learn_kernel=move, learn_inducing=move, seed=0),
+            Settings(
+                rate=0.05, batch_size=60, max_iter=150, tol=-1.0, learn_kernel=move, learn_inducing=move
+            ),
             silent,
         )
         for move in (False, True)

@@ -9,6 +9,7 @@ from bayesvm.core.likelihoods import MulticlassHinge
 from bayesvm.inference import adam, coordinate, natural
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import AllRivals, OneRival
+from bayesvm.inference.task import Settings
 from bayesvm.progress import silent
 from tests.inference.bounds import bound, covariance
 from tests.problems import classification_rows
@@ -39,8 +40,10 @@ def _run(method, rows, progress):
         return coordinate.ascend(rows, OneRival(True, 0), base, base, 30, 1e-12, progress)
     if method == "natural":
         return natural.ascend(rows, EXACT, base, base, 20, 30, 1e-12, 0, progress)
-    options = adam.AdamOptions(0.05, 20, 30, -1.0, learn_kernel=True, learn_inducing=True, seed=0)
-    return adam.ascend(rows, EXACT, base, options, progress).ascent
+    settings = Settings(
+        rate=0.05, batch_size=20, max_iter=30, tol=-1.0, learn_kernel=True, learn_inducing=True
+    )
+    return adam.ascend(rows, EXACT, base, settings, progress).ascent
 
 
 @pytest.mark.parametrize("method", ["coordinate", "sampled", "natural", "adam"])

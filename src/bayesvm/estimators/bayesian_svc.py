@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import replace
 from typing import Any, Self
 
-import numpy as np
-import numpy.typing as npt
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
-
-from bayesvm import defaults, prediction
-from bayesvm.estimators.callbacks import CallbackSupportMixin, FitReporter, with_callbacks
-from bayesvm.estimators.fitted import SiteArrays
+from bayesvm import defaults, members
+from bayesvm.core.kernels import resolve_kernel
+from bayesvm.core.kernels.compose import Scaled
+from bayesvm.estimators.callbacks import CallbackSupportMixin, with_callbacks
+from bayesvm.estimators.fitting import fit_estimator, partial_fit_estimator
 from bayesvm.estimators.latent_classifier import LatentClassifier
-from bayesvm.estimators.options import check_arguments, resolve_options
-from bayesvm.estimators.validation import (
-    check_classes_left,
-    check_same_model,
-    check_weights,
-    class_indices,
-    with_class_weights,
-)
-from bayesvm.model import to_numpy
-from bayesvm.online import GROWTH, Memory, continue_training, remember, worth_learning_anew
-from bayesvm.rows import CanonicalRows, canonical_rows
-from bayesvm.scaling import Scaler, fit_scaler
-from bayesvm.summary import summarise
-from bayesvm.threads import threads_for
-from bayesvm.training import Trained, as_model, most_steps, sweep_work, train
+from bayesvm.estimators.options import auto_inducing, check_arguments, chosen_inference, resolve_options
+from bayesvm.inference.adam import PAPER_EPOCHS, PAPER_RATE
+from bayesvm.training import Options
 
 __all__ = ["BayesianSVC"]
-
-FloatArray = npt.NDArray[np.floating]
-# Share of rows whose leave-one-out is unreliable above which a user is told.
-_CLIPPED_SHARE = 0.05
 
 
 class BayesianSVC(CallbackSupportMixin, LatentClassifier):
@@ -196,9 +174,9 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
             "inference": "adam",
             "rivals": "mean",
             "hyperparameters": "elbo",
-            "learning_rate": defaults.PAPER_RATE,
+            "learning_rate": PAPER_RATE,
             "batch_size": defaults.BATCH_SIZE,
-            "max_iter": defaults.PAPER_EPOCHS,
+            "max_iter": PAPER_EPOCHS,
             "tol": 0.0,
         }
         return cls(**{**recipe, **overrides})
@@ -219,23 +197,7 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         -------
         self
         """
-        previous = self.model_ if self.warm_start and self.__sklearn_is_fitted__() else None
-        known = None if previous is None else self.classes_
-        data, X_all = self._canonical(X, y, sample_weight, None, previous is None)
-        options = resolve_options(self, len(data.y), len(self.classes_), self._seed)
-        if previous is not None:
-            check_same_model(known, self.classes_, previous.kernel, options.kernel)
-        scaler = fit_scaler(data.X, data.weight) if previous is None else previous.scaler
-
-        def fitted(trained: Trained) -> dict[str, Any]:
-            return self._fitted(trained, scaler, data, X_all, len(data.y))
-
-        reporter = FitReporter(self, X, y, sample_weight, most_steps(options), fitted)
-        with threads_for(sweep_work(len(data.y), len(self.classes_), options)):
-            trained = train(data, scaler, len(self.classes_), options, previous, reporter.progress)
-            attributes = fitted(trained)
-        self._store(attributes, reporter.stopped)
-        reporter.close()
+        fit_estimator(self, X, y, sample_weight)
         return self
 
     @with_callbacks
@@ -264,130 +226,21 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         -------
         self
         """
-        first = not self.__sklearn_is_fitted__()
-        if first and classes is None:
-            raise ValueError(
-                "classes must be given in the first call of partial_fit: all labels that will occur"
-            )
-        known = np.unique(np.asarray(classes)) if first else self.classes_
-        if not first and classes is not None and not np.array_equal(np.unique(np.asarray(classes)), known):
-            raise ValueError(f"classes={classes!r} differ from those of the first call, {known.tolist()!r}")
-        memory = None if first else self.memory_
-        data, X_all = self._canonical(X, y, sample_weight, known, first, memory)
-        n_rows, n_classes = len(data.y), len(self.classes_)
-        options = resolve_options(self, n_rows, n_classes, self._seed)
-        anew = memory is None or worth_learning_anew(memory, data)
-        scaler = fit_scaler(data.X, data.weight).with_all_columns() if anew else self.model_.scaler
-        learned_from = n_rows if memory is None or anew else memory.learned_from
-
-        def fitted(trained: Trained) -> dict[str, Any]:
-            return self._fitted(trained, scaler, data, X_all, learned_from)
-
-        reporter = FitReporter(self, X, y, sample_weight, most_steps(options), fitted)
-        with threads_for(sweep_work(n_rows, n_classes, options)):
-            if memory is None or anew:
-                if np.unique(data.y).size == 1:  # one class says nothing about the kernel
-                    options = replace(options, hyperparameters="fixed")
-                trained = train(data, scaler, n_classes, options, None, reporter.progress)
-            else:
-                if self.n_inducing == "auto":
-                    options = replace(options, n_inducing=GROWTH * options.n_inducing)
-                trained = continue_training(data, self.model_, memory, options, reporter.progress)
-            attributes = fitted(trained)
-        self._store(attributes, reporter.stopped)
-        reporter.close()
+        partial_fit_estimator(self, X, y, classes, sample_weight)
         return self
 
-    def _canonical(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        classes: npt.NDArray[Any] | None,
-        reset: bool,
-        memory: Memory | None = None,
-    ) -> tuple[CanonicalRows, FloatArray]:
-        """Validated input, joined to remembered rows, as canonical rows; sets ``classes_`` and the seed."""
+    def _check(self) -> None:
         check_arguments(self)
-        X, y = validate_data(self, X, y, dtype=np.float64, reset=reset)
-        self.classes_, index = class_indices(y, classes)
-        weight = check_weights(sample_weight, X.shape[0])
-        weight = with_class_weights(self.class_weight, self.classes_, index, weight)
-        check_classes_left(self.classes_, index, weight, 2 if classes is None else 1)
-        self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        if memory is None:
-            return canonical_rows(X, index, weight, self._seed), X
-        data = canonical_rows(
-            np.concatenate([memory.X, X]),
-            np.concatenate([memory.y, index]),
-            np.concatenate([memory.weight, weight]),
-            self._seed,
-        )
-        return replace(data, index=data.index[len(memory.y) :]), X
 
-    def _fitted(
-        self,
-        trained: Trained,
-        scaler: Scaler,
-        data: CanonicalRows,
-        X: FloatArray,
-        learned_from: int,
-    ) -> dict[str, Any]:
-        """The fitted attributes that a training, finished or not, amounts to."""
-        ascent = trained.ascent
-        summary = summarise(trained)
-        model = as_model(trained, scaler, summary.calibration)
-        proba = np.empty((X.shape[0], len(self.classes_)))
-        inside = data.index >= 0
-        proba[inside] = summary.proba[data.index[inside]]
-        if not inside.all():  # rows of weight zero took no part: predict them
-            proba[~inside] = prediction.proba(
-                model.on(str(trained.rows.X.device), trained.rows.X.dtype), X[~inside]
-            )
-        sites = ascent.sites
-        return {
-            "model_": model,
-            "memory_": remember(trained, data, model, learned_from),
-            "loo_confidence_": summary.confidence,
-            "loo_correct_": summary.correct,
-            "loo_weight_": summary.weight,
-            "loo_score_": summary.score,
-            "loo_log_loss_": summary.log_loss,
-            "loo_proba_": proba,
-            "loo_clipped_": summary.clipped,
-            "sites_": SiteArrays(
-                None if sites.classes is None else to_numpy(sites.classes).astype(np.int64),
-                to_numpy(sites.W),
-                to_numpy(sites.G),
-                data.index,
-            ),
-            "elbo_curve_": np.asarray(ascent.curve),
-            "kernel_curve_": np.asarray(trained.kernel_curve),
-            "n_iter_": max(1, ascent.n_iter),
-            "converged_": ascent.converged,
-            "interrupted_": trained.interrupted,
-        }
-
-    def _store(self, attributes: dict[str, Any], stopped: bool) -> None:
-        """Set the fitted attributes and say what a user should know."""
-        for name, value in attributes.items():
-            setattr(self, name, value)
-        if self.loo_clipped_ > _CLIPPED_SHARE:
-            warnings.warn(
-                f"{self.loo_clipped_:.0%} of the rows all but determine the model on their own; their "
-                "leave-one-out probabilities, and what rests on them, are rough",
-                UserWarning,
-                stacklevel=4,
-            )
-        if self.interrupted_:
-            warnings.warn(
-                "the fit was interrupted; the model holds the best state reached so far",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        elif not self.converged_ and self.tol > 0 and not stopped:
-            warnings.warn(
-                f"the fit did not converge in {self.n_iter_} sweeps; raise max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+    def _options(self, n_rows: int, n_classes: int, seed: int) -> Options:
+        n_inducing = auto_inducing(self, n_rows, n_classes)
+        rivals = self.rivals
+        if rivals == "auto":
+            n_latents = 1 if n_classes == 2 else n_classes
+            exact = defaults.affordable_exact(n_rows, min(n_inducing, n_rows), n_latents)
+            rivals = "exact" if exact or n_classes == 2 else "sampled"
+        kernel = resolve_kernel(self.kernel, bool(self.ard))
+        if n_classes == 2:  # the one function is the difference of two: kernel 2k (eq. 7.1)
+            kernel = Scaled(kernel, 2.0)
+        member = members.crammer_singer(n_classes, rivals, seed)
+        return resolve_options(self, member, kernel, n_inducing, chosen_inference(self), seed)

@@ -10,15 +10,29 @@ import torch
 
 from bayesvm import defaults
 from bayesvm.core.kernels import resolve_kernel
+from bayesvm.core.kernels.base import Kernel
+from bayesvm.inference.methods import METHODS
+from bayesvm.inference.task import Member, Settings
 from bayesvm.model import torch_dtype
 from bayesvm.training import Options
 
-__all__ = ["check_arguments", "check_choice", "check_number", "resolve_options"]
+__all__ = [
+    "auto_inducing",
+    "check_arguments",
+    "check_choice",
+    "check_number",
+    "chosen_inference",
+    "resolve_options",
+]
 
-INFERENCES = ("auto", "coordinate", "natural", "adam")
-RIVALS = ("auto", "exact", "sampled", "mean")
-OBJECTIVES = ("blend", "elbo", "loo", "fixed")
-DTYPES = ("float64", "float32")
+CHOICES = {
+    "rivals": ("auto", "exact", "sampled", "mean"),
+    "expectation": ("exact", "augmented"),
+    "approximation": ("auto", "variational", "dtc", "fitc"),
+    "hyperparameters": ("blend", "elbo", "loo", "fixed"),
+    "dtype": ("float64", "float32"),
+}
+SWITCHES = ("learn_inducing", "ard", "warm_start", "fit_intercept", "standardize")
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
@@ -56,60 +70,112 @@ def _check_device(device: Any) -> str:
     return str(found)
 
 
-def check_arguments(estimator: Any) -> None:
-    """Raise ValueError for the first argument that cannot work, naming what would."""
+def check_arguments(estimator: Any, inferences: tuple[str, ...] | None = None) -> None:
+    """Raise ValueError for the first argument that cannot work, naming what would.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The arguments it has are checked; what they may be is the same for all.
+    inferences : tuple of str or None
+        What ``inference`` may be; None: "auto" or any registered method.
+    """
     e = estimator
-    check_number("n_inducing", e.n_inducing, numbers.Integral, 1, False, "auto")
-    check_choice("inference", e.inference, INFERENCES)
-    check_choice("rivals", e.rivals, RIVALS)
-    check_choice("hyperparameters", e.hyperparameters, OBJECTIVES)
-    check_choice("dtype", e.dtype, DTYPES)
-    check_number("learning_rate", e.learning_rate, numbers.Real, 0, True, "auto")
-    check_number("batch_size", e.batch_size, numbers.Integral, 1, False, None)
-    check_number("max_iter", e.max_iter, numbers.Integral, 1, False, "auto")
+    given = e.get_params(deep=False)
+    check_choice("inference", e.inference, inferences or ("auto", *METHODS))
+    for name, choices in CHOICES.items():
+        if name in given:
+            check_choice(name, given[name], choices)
+    whole: dict[str, tuple[str | None, ...]] = {
+        "n_inducing": ("auto",),
+        "batch_size": (None,),
+        "max_iter": ("auto",),
+        "n_chains": (),
+        "n_draws": (),
+    }
+    for name, words in whole.items():
+        if name in given:
+            check_number(name, given[name], numbers.Integral, 1, False, *words)
+    if "learning_rate" in given:
+        check_number("learning_rate", e.learning_rate, numbers.Real, 0, True, "auto")
     check_number("tol", e.tol, numbers.Real, 0, False)
-    for name in ("learn_inducing", "ard", "warm_start"):
-        if not isinstance(getattr(e, name), (bool, numbers.Integral)):
-            raise ValueError(f"{name}={getattr(e, name)!r} is not valid; it must be True or False")
+    for name in SWITCHES:
+        if name in given and not isinstance(given[name], (bool, numbers.Integral)):
+            raise ValueError(f"{name}={given[name]!r} is not valid; it must be True or False")
     balanced = isinstance(e.class_weight, str) and e.class_weight == "balanced"
     if e.class_weight is not None and not balanced and not isinstance(e.class_weight, dict):
         raise ValueError(
             f"class_weight={e.class_weight!r} is not valid; it must be None, 'balanced' or a dict "
             "from label to weight"
         )
-    resolve_kernel(e.kernel, bool(e.ard))
+    if "kernel" in given:
+        resolve_kernel(e.kernel, bool(e.ard))
     _check_device(e.device)
 
 
-def resolve_options(estimator: Any, n_rows: int, n_classes: int, seed: int) -> Options:
-    """Options for that many distinct rows and classes."""
+def auto_inducing(estimator: Any, n_rows: int, n_classes: int) -> int:
+    """Number of inducing points for that many distinct rows and classes."""
+    if estimator.n_inducing == "auto":
+        return defaults.auto_inducing(n_rows, n_classes)
+    return int(estimator.n_inducing)
+
+
+def chosen_inference(estimator: Any) -> tuple[str, bool]:
+    """Name of the inference method, and whether rows have residuals of their own (FITC)."""
     e = estimator
-    inference = e.inference
-    if inference == "auto":
-        inference = "coordinate" if e.batch_size is None else "natural"
-    n_inducing = e.n_inducing
-    if n_inducing == "auto":
-        n_inducing = defaults.auto_inducing(n_rows, n_classes)
-    n_latents = 1 if n_classes == 2 else n_classes
-    rivals = e.rivals
-    if rivals == "auto":
-        exact = defaults.affordable_exact(n_rows, min(n_inducing, n_rows), n_latents)
-        rivals = "exact" if exact or n_classes == 2 else "sampled"
-    max_iter = e.max_iter
-    if max_iter == "auto":
-        max_iter = defaults.PAPER_EPOCHS if inference == "adam" else defaults.SWEEPS
-    return Options(
-        n_inducing=int(n_inducing),
-        learn_inducing=bool(e.learn_inducing),
-        kernel=resolve_kernel(e.kernel, bool(e.ard)),
-        inference=inference,
-        rivals=rivals,
-        hyperparameters=e.hyperparameters,
-        learning_rate=None if e.learning_rate == "auto" else float(e.learning_rate),
-        batch_size=int(e.batch_size or defaults.BATCH_SIZE),
-        max_iter=int(max_iter),
+    name = e.inference
+    if name == "auto":
+        name = "coordinate" if e.batch_size is None else "natural"
+    possible = METHODS[name].approximations
+    wanted = getattr(e, "approximation", "auto")
+    if wanted == "auto":
+        wanted = possible[0]
+    if wanted not in possible:
+        raise ValueError(
+            f"approximation={wanted!r} does not go with inference={name!r}, whose choices are "
+            f"{list(possible)}"
+        )
+    return name, wanted == "fitc"
+
+
+def resolve_options(
+    estimator: Any, member: Member, kernel: Kernel, n_inducing: int, inference: tuple[str, bool], seed: int
+) -> Options:
+    """Options of a fit of a member of the family.
+
+    Raises
+    ------
+    ValueError
+        If the inference method cannot fit that member.
+    """
+    e = estimator
+    given = e.get_params(deep=False)
+    name, fitc = inference
+    method = METHODS[name]
+    missing = method.missing(member)
+    if missing is not None:
+        raise ValueError(f"inference={e.inference!r} cannot fit {type(e).__name__} here: {missing}")
+    rate = given.get("learning_rate", "auto")
+    hyperparameters = given.get("hyperparameters", "blend")
+    settings = Settings(
+        max_iter=method.max_iter if e.max_iter == "auto" else int(e.max_iter),
         tol=float(e.tol),
+        batch_size=int(given.get("batch_size") or defaults.BATCH_SIZE),
+        rate=None if rate == "auto" else float(rate),
+        learn_kernel=hyperparameters != "fixed",
+        learn_inducing=bool(given.get("learn_inducing", False)),
+        n_chains=int(given.get("n_chains", Settings.n_chains)),
+        n_draws=int(given.get("n_draws", Settings.n_draws)),
+        fitc=fitc,
+        seed=seed,
+    )
+    return Options(
+        kernel=kernel,
+        member=member,
+        inference=name,
+        settings=settings,
+        hyperparameters=hyperparameters,
+        n_inducing=n_inducing,
         device=_check_device(e.device),
         dtype=torch_dtype(e.dtype),
-        seed=seed,
     )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -20,86 +19,69 @@ from bayesvm.inference.evaluate import Ascent, evaluate
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.optimiser import Adam
 from bayesvm.inference.rivals import MIN_VARIANCE, AllRivals, OneRival, RivalRule
+from bayesvm.inference.task import Method, Outcome, Settings, Task
 from bayesvm.progress import Progress, Step
 
-__all__ = ["AdamOptions", "AdamResult", "ascend"]
+__all__ = ["METHOD", "PAPER_EPOCHS", "PAPER_RATE", "ascend"]
 
+PAPER_RATE = 5e-4
+PAPER_EPOCHS = 1000
 _RECENT_EPOCHS = 10
 # Standard deviations beyond exp(this) either way are a divergence, not a fit.
 _LARGEST_PARAMETER = 50.0
 
 
-@dataclass(frozen=True)
-class AdamOptions:
-    """Rate, minibatches and what besides q is trained."""
-
-    rate: float
-    batch_size: int
-    max_iter: int
-    tol: float
-    learn_kernel: bool
-    learn_inducing: bool
-    seed: int
-
-
-class AdamResult(NamedTuple):
-    """The rows under the trained kernel and inducing points, and q."""
-
-    rows: TrainingRows
-    ascent: Ascent
-
-
 def ascend(
-    rows: TrainingRows, rule: RivalRule, start: Natural, options: AdamOptions, progress: Progress
-) -> AdamResult:
+    rows: TrainingRows, rule: RivalRule, start: Natural, settings: Settings, progress: Progress
+) -> Outcome:
     r"""Maximise the minibatch bound over m, S = L_S L_S^T, kernel parameters and Z at once.
 
     Converged when the mean bound of ten epochs no longer exceeds that of the
     ten before by more than ``tol`` nats a row.
     """
-    _, q = start.posterior(True)
+    _, q = start.posterior(rule.shift_invariant)
     covariance = torch.cholesky_inverse(q.R)
     m = q.m.clone().requires_grad_()
     factor = linalg.cholesky(covariance)
     raw = (factor.tril(-1) + torch.diag_embed(factor.diagonal(dim1=-2, dim2=-1).log())).requires_grad_()
-    theta = {k: v.clone().requires_grad_(options.learn_kernel) for k, v in rows.params.items()}
-    Z = rows.Z.clone().requires_grad_(options.learn_inducing)
+    theta = {k: v.clone().requires_grad_(settings.learn_kernel) for k, v in rows.params.items()}
+    Z = rows.Z.clone().requires_grad_(settings.learn_inducing)
     free = [p for p in (m, raw, *theta.values(), Z) if p.requires_grad]
-    adam = Adam(free)
+    adam, rate = Adam(free), settings.rate or PAPER_RATE
     total = rows.weight.sum()
     curve: list[float] = []
     converged = interrupted = False
     step = 0
     last: list[Tensor] = []
 
-    def state() -> AdamResult:
+    def state() -> Outcome:
         with torch.no_grad():
             q = _gaussian(m, raw)
             params: Params = {k: v.detach().clone() for k, v in theta.items()}
             now = replace(rows, params=params, Z=Z.detach().clone())
             sites = evaluate(now, rule, q, Natural.prior(q.m.shape[0], q.R), step).sites
-        return AdamResult(now, Ascent(q, Natural.of(q), sites, curve, len(curve), converged, interrupted))
+        return Outcome(now, Ascent(q, Natural.of(q), sites, curve, len(curve), converged, interrupted))
 
     try:
-        for epoch in range(1, options.max_iter + 1):
-            generator = torch.Generator().manual_seed((options.seed * 1_000_003 + epoch) % 2**63)
+        for epoch in range(1, settings.max_iter + 1):
+            generator = torch.Generator().manual_seed((settings.seed * 1_000_003 + epoch) % 2**63)
             order = torch.randperm(len(rows), generator=generator).to(rows.X.device)
             epoch_bound = 0.0
             last = [p.detach().clone() for p in free]
-            for index in order.split(options.batch_size):
+            for index in order.split(settings.batch_size):
                 weight = rows.weight[index]
                 bound = _minibatch_bound(
                     rows, rule, theta, Z, m, raw, index, weight, total / weight.sum(), step
                 )
-                adam.ascend(bound, options.rate)
+                adam.ascend(bound, rate)
                 epoch_bound += float(bound.detach()) * float(weight.sum() / total)
                 step += 1
             if not math.isfinite(epoch_bound) or float(raw.detach().abs().max()) > _LARGEST_PARAMETER:
                 raise ArithmeticError("q left the range of numbers")
             curve.append(epoch_bound)
             gain = _recent_gain(curve)
-            converged = options.tol > 0 and gain < options.tol * float(total)
-            if progress(Step("adam", epoch, options.max_iter, epoch_bound, gain, state)) or converged:
+            converged = settings.tol > 0 and gain < settings.tol * float(total)
+            if progress(Step("adam", epoch, settings.max_iter, epoch_bound, gain, state)) or converged:
                 break
     except KeyboardInterrupt:
         interrupted = True
@@ -174,3 +156,10 @@ def _pair_value(
     T = torch.matmul(A[:, None, None, :], L[classes]).squeeze(-2)
     s2 = (T.square().sum(-1) + residual[:, None]).clamp_min(MIN_VARIANCE)
     return augmented_pair(F[:, 0], F[:, 1], s2[:, 0], s2[:, 1]).value
+
+
+def _run(task: Task, progress: Progress) -> Outcome:
+    return ascend(task.rows, task.member.rule, task.start, task.settings, progress)
+
+
+METHOD = Method(_run, max_iter=PAPER_EPOCHS, learns_kernel=True)

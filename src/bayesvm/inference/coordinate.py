@@ -13,9 +13,10 @@ from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.evaluate import Ascent, Sites, evaluate
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import OneRival, RivalRule
+from bayesvm.inference.task import Method, Outcome, Task, on_rows
 from bayesvm.progress import Progress, Step
 
-__all__ = ["ascend", "base_gaussian", "change_of_means", "probe_features", "size_of_means"]
+__all__ = ["METHOD", "ascend", "base_gaussian", "change_of_means", "probe_features", "size_of_means"]
 
 # Rows on which the change of the latent means is measured: canonical rows
 # come in random order, so the first ones are a fair sample.
@@ -94,7 +95,7 @@ def _all_rivals(
     progress: Progress,
 ) -> Ascent:
     """Deterministic sites and a true bound: a step that lowers the bound is halved."""
-    prior, centre = base_gaussian(base)
+    prior, centre = base_gaussian(base, rule)
     natural, q = start.posterior(centre)
     now = evaluate(rows, rule, q, base, 0)
     bound = now.value - float(gaussian.kl_divergence(q, prior).sum())
@@ -131,12 +132,15 @@ def _all_rivals(
     return state()
 
 
-def base_gaussian(base: Natural) -> tuple[Gaussian, bool]:
-    """The Gaussian q starts from, and whether it is the prior, so that means may be centred."""
+def base_gaussian(base: Natural, rule: RivalRule) -> tuple[Gaussian, bool]:
+    """The Gaussian q starts from, and whether means may be centred.
+
+    They may if the rows see differences only and the base is the prior.
+    """
     prior = gaussian.from_natural(base.precision, base.linear)
     plain = Natural.prior(base.linear.shape[0], base.precision)
     is_prior = not bool(base.linear.any()) and torch.equal(base.precision, plain.precision)
-    return prior, is_prior
+    return prior, is_prior and rule.shift_invariant
 
 
 def _one_rival(
@@ -153,7 +157,7 @@ def _one_rival(
     The first averaged sweep starts the average anew, so q is exactly what
     the averaged sites make.
     """
-    prior, centre = base_gaussian(base)
+    prior, centre = base_gaussian(base, rule)
     natural, (_, q) = start, start.posterior(centre)
     curve: list[float] = []
     average = _Average(torch.zeros_like(rows.weight), torch.zeros_like(rows.weight))
@@ -215,3 +219,14 @@ class _Average:
         W = torch.stack([self.W_y, *(w for _, w, _ in self.rivals)], 1)
         G = torch.stack([self.G_y, *(g for _, _, g in self.rivals)], 1)
         return Sites(classes, W.div_(n), G.div_(n))
+
+
+def _run(task: Task, progress: Progress) -> Outcome:
+    rows, member, start, base, settings = task
+    report = on_rows(rows, progress)
+    with torch.no_grad():
+        ascent = ascend(rows, member.rule, start, base, settings.max_iter, settings.tol, report)
+    return Outcome(rows, ascent)
+
+
+METHOD = Method(_run, max_iter=60)

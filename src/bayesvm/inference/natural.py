@@ -11,9 +11,10 @@ from bayesvm.inference.coordinate import base_gaussian, change_of_means, probe_f
 from bayesvm.inference.evaluate import Ascent, evaluate
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import RivalRule
+from bayesvm.inference.task import Method, Outcome, Task, on_rows
 from bayesvm.progress import Progress, Step
 
-__all__ = ["ascend"]
+__all__ = ["METHOD", "ascend"]
 
 # Steps fall as (k + 2)^-0.7: slowly enough to travel any distance, fast
 # enough for the noise of minibatches to average out.
@@ -37,7 +38,7 @@ def ascend(
     Parameters are those of ``coordinate.ascend``; ``max_iter`` counts epochs.
     The sums of a minibatch are scaled to the whole data.
     """
-    prior, centre = base_gaussian(base)
+    prior, centre = base_gaussian(base, rule)
     natural, q = start.posterior(centre)
     probe, total = probe_features(rows), rows.weight.sum()
     curve: list[float] = []
@@ -69,3 +70,23 @@ def ascend(
     except KeyboardInterrupt:
         interrupted = True
     return state()
+
+
+def _run(task: Task, progress: Progress) -> Outcome:
+    rows, member, start, base, settings = task
+    with torch.no_grad():
+        ascent = ascend(
+            rows,
+            member.rule,
+            start,
+            base,
+            settings.batch_size,
+            settings.max_iter,
+            settings.tol,
+            settings.seed,
+            on_rows(rows, progress),
+        )
+    return Outcome(rows, ascent)
+
+
+METHOD = Method(_run, max_iter=60)

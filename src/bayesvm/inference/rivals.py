@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import ClassVar, NamedTuple, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
@@ -54,6 +54,11 @@ BlockSites: TypeAlias = Callable[[Block, Statistics], RowSites]
 class RivalRule(Protocol):
     """A way of turning moments into sites."""
 
+    @property
+    def shift_invariant(self) -> bool:
+        """Whether the likelihood sees differences of latents only, so that means may be centred."""
+        ...
+
     def block_rows(self, n_latents: int, n_inducing: int) -> int:
         """Rows to treat at once: enough for large products, few enough for memory."""
         ...
@@ -68,6 +73,10 @@ class AllRivals:
     """Exact expectations: every latent function of a row gets a site (section 4)."""
 
     likelihood: Likelihood
+
+    @property
+    def shift_invariant(self) -> bool:
+        return self.likelihood.shift_invariant
 
     def block_rows(self, n_latents: int, n_inducing: int) -> int:
         return _ALL_NUMBERS // (n_latents * max(n_inducing, 48))
@@ -102,6 +111,7 @@ class OneRival:
 
     sampled: bool
     seed: int = 0
+    shift_invariant: ClassVar[bool] = True
 
     def block_rows(self, n_latents: int, n_inducing: int) -> int:
         # Small groups waste time: some dozens of pairs for every class.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-__all__ = ["Likelihood", "RowTerms", "expected"]
+__all__ = ["Likelihood", "Probabilities", "ProperLikelihood", "RowTerms", "expected"]
 
 
 class RowTerms(NamedTuple):
@@ -29,7 +29,12 @@ class RowTerms(NamedTuple):
 
 
 class Likelihood(Protocol):
-    """A likelihood whose sites touch every latent function of a row."""
+    """A (pseudo-)likelihood of a class given the latent functions of a row."""
+
+    @property
+    def shift_invariant(self) -> bool:
+        """Whether adding the same to all latents of a row changes nothing."""
+        ...
 
     def n_latents(self, n_classes: int) -> int:
         """How many latent functions describe that many classes."""
@@ -37,6 +42,37 @@ class Likelihood(Protocol):
 
     def row_terms(self, y: Tensor, F: Tensor, s2: Tensor) -> RowTerms:
         """Value and derivatives for class indices y (N,) at means F and variances s2 (N, C)."""
+        ...
+
+    def log_likelihood(self, y: Tensor, f: Tensor) -> Tensor:
+        """Logarithm of p(y | f) at latents f (..., N, C), shape (..., N)."""
+        ...
+
+
+class Probabilities(NamedTuple):
+    """Class probabilities of rows, and the entropy that known latents would leave.
+
+    Attributes
+    ----------
+    proba : Tensor of shape (N, C)
+    aleatoric : Tensor of shape (N,)
+        Expected entropy of the classes given the latents, in nats.
+    """
+
+    proba: Tensor
+    aleatoric: Tensor
+
+
+@runtime_checkable
+class ProperLikelihood(Protocol):
+    """A likelihood that is a distribution over classes, and so has probabilities of its own."""
+
+    def probabilities(self, F: Tensor, s2: Tensor) -> Probabilities:
+        """Of the classes, at independent latents with means F and variances s2 (N, C)."""
+        ...
+
+    def conditional(self, f: Tensor) -> Tensor:
+        """Class probabilities p(. | f) at latents f (..., C), shape (..., C)."""
         ...
 
 

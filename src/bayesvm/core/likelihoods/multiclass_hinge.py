@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -40,9 +41,16 @@ class MulticlassHinge:
     """
 
     n_nodes: int = 24
+    shift_invariant: ClassVar[bool] = True
 
     def n_latents(self, n_classes: int) -> int:
         return n_classes
+
+    def log_likelihood(self, y: Tensor, f: Tensor) -> Tensor:
+        """Equation 1.1."""
+        own = y.expand(f.shape[:-1])[..., None]
+        rival = f.scatter(-1, own, -torch.inf).amax(-1)
+        return -2.0 * (1.0 + rival - f.gather(-1, own)[..., 0]).clamp_min(0.0)
 
     def row_terms(self, y: Tensor, F: Tensor, s2: Tensor) -> RowTerms:
         r"""Equations 4.1 and 4.2.

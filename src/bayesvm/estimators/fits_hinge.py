@@ -1,0 +1,119 @@
+"""Constructor and fitting of the estimators built on the binary hinge."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from bayesvm import defaults
+from bayesvm.core.kernels import resolve_kernel
+from bayesvm.estimators.callbacks import with_callbacks
+from bayesvm.estimators.fitting import fit_estimator, partial_fit_estimator
+from bayesvm.estimators.options import auto_inducing, check_arguments, chosen_inference, resolve_options
+from bayesvm.inference.task import Member
+from bayesvm.training import Options
+
+__all__ = ["FitsHinge"]
+
+
+class FitsHinge:
+    """Arguments and fitting that one binary function and one for every class share.
+
+    Estimators say in ``_member`` what they fit; :class:`BinaryBayesianSVC`
+    documents the arguments.
+    """
+
+    def __init__(
+        self,
+        n_inducing: int | str = "auto",
+        *,
+        learn_inducing: bool = False,
+        kernel: Any = defaults.DEFAULT_KERNEL,
+        ard: bool = True,
+        inference: str = "auto",
+        approximation: str = "auto",
+        expectation: str = "exact",
+        hyperparameters: str = "blend",
+        learning_rate: float | str = "auto",
+        batch_size: int | None = None,
+        max_iter: int | str = "auto",
+        tol: float = defaults.TOLERANCE,
+        n_chains: int = 4,
+        n_draws: int = 500,
+        class_weight: dict[Any, float] | str | None = None,
+        device: str = "cpu",
+        dtype: str = "float64",
+        random_state: Any = None,
+        verbose: int = 0,
+        warm_start: bool = False,
+    ) -> None:
+        self.n_inducing = n_inducing
+        self.learn_inducing = learn_inducing
+        self.kernel = kernel
+        self.ard = ard
+        self.inference = inference
+        self.approximation = approximation
+        self.expectation = expectation
+        self.hyperparameters = hyperparameters
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_chains = n_chains
+        self.n_draws = n_draws
+        self.class_weight = class_weight
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+            Class labels of any sortable type.
+        sample_weight : array-like of shape (n_rows,) or None
+            Weight two equals giving a row twice, weight zero leaving it out.
+
+        Returns
+        -------
+        self
+        """
+        fit_estimator(self, X, y, sample_weight)
+        return self
+
+    @with_callbacks
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from more rows, as :meth:`BayesianSVC.partial_fit` does.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+        classes : array-like or None
+            All labels that will ever occur; needed in the first call only.
+        sample_weight : array-like of shape (n_rows,) or None
+
+        Returns
+        -------
+        self
+        """
+        partial_fit_estimator(self, X, y, classes, sample_weight)
+        return self
+
+    def _member(self, n_classes: int, fitc: bool) -> Member:
+        raise NotImplementedError
+
+    def _check(self) -> None:
+        check_arguments(self)
+
+    def _options(self, n_rows: int, n_classes: int, seed: int) -> Options:
+        name, fitc = chosen_inference(self)
+        member = self._member(n_classes, fitc)
+        kernel = resolve_kernel(self.kernel, bool(self.ard))
+        n_inducing = auto_inducing(self, n_rows, n_classes)
+        return resolve_options(self, member, kernel, n_inducing, (name, fitc), seed)
