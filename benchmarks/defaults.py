@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from _common import ROOT, environment, source_version
-from quality import Record, data_folder, load_split, read_results, small_sets
+from _contest import Record, data_folder, load_split, read_results, small_sets
 from sklearn.metrics import log_loss
 
 from bayesvm import BayesianSVC, defaults

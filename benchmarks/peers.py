@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from _common import ROOT, environment, write_json
+from _contest import data_folder
 from peers_contestants import CONTESTANTS, PEERS, Contestant, run, version, with_option
 from peers_problems import SETS, SPLIT, digest, load_problem
 from peers_race import AIMS, DIGITS, OURS, Curve, summarise
-from quality import data_folder
 
 Record = dict[str, Any]
 Results = dict[tuple[str, str], Record]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from _contest import load_split
 from peers_race import DIGITS
 from peers_worker import Problem
-from quality import load_split
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state

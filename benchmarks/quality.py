@@ -1,94 +1,32 @@
 """Accuracy, log-loss, calibration and time of untuned classifiers on small PMLB sets.
 
 One stratified split of every set whose file is under 150 kB, classes with one
-row dropped. Results are appended to a file one fit at a time, so a run that
-was stopped goes on where it stopped. benchmarks/README.md says how to read
-the table.
+row dropped. benchmarks/README.md says how to read the table.
 """
 
 from __future__ import annotations
 
-import argparse
-import gzip
-import json
-import multiprocessing
-import os
 import sys
-import time
-import warnings
-from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ[_name] = "1"
+import numpy as np
+import sklearn
+from _common import source_version
+from _contest import Contest, run, small_sets
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
-import numpy as np  # noqa: E402
-import sklearn  # noqa: E402
-import torch  # noqa: E402
-from _common import ROOT, environment, source_version, write_json  # noqa: E402
-from scipy.stats import rankdata  # noqa: E402
-from sklearn.base import BaseEstimator, ClassifierMixin, clone  # noqa: E402
-from sklearn.calibration import CalibratedClassifierCV  # noqa: E402
-from sklearn.datasets import load_iris  # noqa: E402
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier  # noqa: E402
-from sklearn.linear_model import LogisticRegression  # noqa: E402
-from sklearn.metrics import log_loss  # noqa: E402
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split  # noqa: E402
-from sklearn.pipeline import make_pipeline  # noqa: E402
-from sklearn.preprocessing import StandardScaler  # noqa: E402
-from sklearn.svm import SVC  # noqa: E402
+from bayesvm import BayesianSVC
 
-from bayesvm import BayesianSVC  # noqa: E402
-from bayesvm.metrics import expected_calibration_error  # noqa: E402
-
-MAX_BYTES = 150_000
 N_SETS = 52
-Record = dict[str, Any]
-
-
-class Split(NamedTuple):
-    """Training and test rows of one set, and all its classes."""
-
-    X: np.ndarray
-    y: np.ndarray
-    X_test: np.ndarray
-    y_test: np.ndarray
-    classes: np.ndarray
-
-
-def data_folder(given: str | None) -> Path:
-    """The folder of PMLB sets, or an exit that says how to get one."""
-    choice = given or os.environ.get("BAYESVM_DATA")
-    folder = Path(choice) if choice else ROOT.parent / "shared" / "data" / "pmlb"
-    if not folder.is_dir():
-        sys.exit(
-            f"no data in {folder}: give --data DIR or set BAYESVM_DATA to a folder with "
-            "<name>/<name>.tsv.gz files, such as the datasets/ folder of "
-            "https://github.com/EpistasisLab/pmlb or the local_cache_dir of the pmlb package"
-        )
-    return folder
-
-
-def small_sets(folder: Path) -> list[str]:
-    """Names of the sets whose file is under 150 kB."""
-    files = (path / f"{path.name}.tsv.gz" for path in folder.iterdir() if path.is_dir())
-    return sorted(f.parent.name for f in files if f.is_file() and f.stat().st_size < MAX_BYTES)
-
-
-def load_split(folder: Path, name: str, seed: int) -> Split:
-    """One quarter for testing, stratified, without the classes that have one row."""
-    with gzip.open(folder / name / f"{name}.tsv.gz", "rt") as file:
-        target = file.readline().rstrip("\n").split("\t").index("target")
-        table = np.loadtxt(file, delimiter="\t", ndmin=2)
-    X, y = np.delete(table, target, 1), table[:, target]
-    classes, index, counts = np.unique(y, return_inverse=True, return_counts=True)
-    kept = counts[index] > 1
-    X_train, X_test, y_train, y_test = train_test_split(
-        X[kept], y[kept], test_size=0.25, stratify=y[kept], random_state=seed
-    )
-    return Split(X_train, y_train, X_test, y_test, classes[counts > 1])
 
 
 class TunedSVC(ClassifierMixin, BaseEstimator):
@@ -129,164 +67,15 @@ def version_of(model: str) -> str:
     return source_version() if model == "bayesvm" else f"scikit-learn {sklearn.__version__}"
 
 
-def measure(model: str, split: Split) -> Record:
-    """Fit, predict and score one model on one split."""
-    start = time.perf_counter()
-    fitted = MODELS[model]().fit(split.X, split.y)
-    middle = time.perf_counter()
-    predicted = fitted.predict_proba(split.X_test)
-    end = time.perf_counter()
-    proba = np.zeros((len(split.y_test), len(split.classes)))
-    proba[:, np.searchsorted(split.classes, fitted.classes_)] = predicted
-    correct = split.classes[proba.argmax(1)] == split.y_test
-    result = {
-        "accuracy": float(correct.mean()),
-        "log_loss": float(log_loss(split.y_test, proba, labels=split.classes)),
-        "ece": expected_calibration_error(split.y_test, proba, labels=split.classes, n_bins=15),
-        "fit_s": middle - start,
-        "predict_s": end - middle,
-        "n_train": len(split.y),
-        "n_features": split.X.shape[1],
-        "n_classes": len(split.classes),
-    }
-    if isinstance(fitted, BayesianSVC):
-        result |= {
-            "loo_score": float(fitted.loo_score_),
-            "loo_log_loss": float(fitted.loo_log_loss_),
-            "n_inducing": len(fitted.inducing_points_),
-            "converged": bool(fitted.converged_),
-        }
-    return result
-
-
-_warm: set[str] = set()
-
-
-def run_task(folder: Path, data: str, seed: int, model: str, version: str) -> Record:
-    """A record of one fit; an error becomes part of it."""
-    torch.set_num_threads(1)
-    record: Record = {"data": data, "split": seed, "model": model, "version": version}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if model not in _warm:  # what is imported or compiled at first use is not part of a fit
-            MODELS[model]().fit(*load_iris(return_X_y=True))
-            _warm.add(model)
-        try:
-            record |= measure(model, load_split(folder, data, seed))
-        except Exception as error:
-            record["error"] = f"{type(error).__name__}: {error}"
-    return record
-
-
-def run_tasks(tasks: list[tuple[Any, ...]], jobs: int) -> Iterable[Record]:
-    """Records as they come, from this process or from several."""
-    if jobs == 1:
-        for task in tasks:
-            yield run_task(*task)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for future in as_completed([pool.submit(run_task, *task) for task in tasks]):
-            yield future.result()
-
-
-_METRICS = {"accuracy": -1.0, "log_loss": 1.0, "ece": 1.0}  # sign that makes small good
-
-
-def summarise(records: dict[tuple[str, str], Record], names: list[str], models: list[str]) -> Record:
-    """Means over the sets on which every model succeeded, and mean ranks among the models."""
-    common = [n for n in names if all("error" not in records[n, m] for m in models)]
-    if not common:
-        return {}
-    table = {k: np.array([[records[n, m][k] for m in models] for n in common]) for k in (*_METRICS, "fit_s")}
-    ranks = {k: rankdata(sign * table[k], axis=1).mean(0) for k, sign in _METRICS.items()}
-    return {
-        m: {
-            **{k: float(table[k][:, i].mean()) for k in _METRICS},
-            "median_fit_s": float(np.median(table["fit_s"][:, i])),
-            **{f"rank_{k}": float(ranks[k][i]) for k in _METRICS},
-            "n_sets": len(common),
-            "n_failed": sum("error" in records[n, m] for n in names),
-        }
-        for i, m in enumerate(models)
-    }
-
-
-def print_summary(summary: Record, records: dict[tuple[str, str], Record], names: list[str]) -> None:
-    failed = [r for r in records.values() if "error" in r]
-    for r in failed:
-        print(f"FAILED: {r['model']} on {r['data']}: {r['error']}")
-    if failed:
-        print(f"\n{len(failed)} FITS FAILED; means leave those sets out for every model\n")
-    heads = ("accuracy", "log-loss", "ECE", "fit s", "rank acc", "rank ll", "rank ECE", "failed")
-    print(f"{'model':<24}" + "".join(f"{h:>10}" for h in heads))
-    for model, row in summary.items():
-        keys = ("accuracy", "log_loss", "ece", "median_fit_s", "rank_accuracy", "rank_log_loss", "rank_ece")
-        print(f"{model:<24}" + "".join(f"{row[k]:>10.3f}" for k in keys) + f"{row['n_failed']:>10}")
-    ours = [r for n in names if (r := records.get((n, "bayesvm"), {"error": ""})) and "error" not in r]
-    if ours:
-        mean = {k: np.mean([r[k] for r in ours]) for k in ("loo_score", "loo_log_loss")}
-        unconverged = [r["data"] for r in ours if not r["converged"]]
-        print(
-            f"\nbayesvm's own leave-one-out estimates: accuracy {mean['loo_score']:.3f}, "
-            f"log-loss {mean['loo_log_loss']:.3f}; not converged: {', '.join(unconverged) or 'none'}"
-        )
-
-
-def read_results(path: Path) -> dict[tuple[Any, ...], Record]:
-    """Earlier records by data, split, model and version; the last of equal ones counts."""
-    lines = path.read_text().splitlines() if path.is_file() else []
-    records = [json.loads(line) for line in lines if line.endswith("}")]
-    return {(r["data"], r["split"], r["model"], r["version"]): r for r in records}
-
-
-def outcome(record: Record) -> str:
-    """A record in a few words."""
-    scores = "accuracy {accuracy:.3f}  log-loss {log_loss:.3f}  {fit_s:.2f} s"
-    return f"FAILED: {record['error']}" if "error" in record else scores.format(**record)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", metavar="DIR", help="folder of PMLB sets (else BAYESVM_DATA)")
-    parser.add_argument("--split", type=int, default=42, help="random_state of the split (default: 42)")
-    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
-    parser.add_argument("--subset", nargs="+", metavar="NAME", help="only these sets")
-    parser.add_argument("--jobs", type=int, default=1, help="processes; quote times of 1 only (default: 1)")
-    parser.add_argument("--results", type=Path, default=ROOT / "results" / "benchmarks" / "quality.jsonl")
-    parser.add_argument("--json", metavar="FILE", help="write the summary there")
-    arguments = parser.parse_args()
-    folder = data_folder(arguments.data)
+def all_small_sets(folder: Path) -> list[str]:
+    """Names of the sets under 150 kB; says if there are not as many as there should be."""
     names = small_sets(folder)
     if len(names) != N_SETS:
         print(f"WARNING: {len(names)} sets under 150 kB in {folder}, expected {N_SETS}", file=sys.stderr)
-    if unknown := set(arguments.subset or []) - set(names):
-        parser.error(f"not among the small sets: {', '.join(sorted(unknown))}")
-    names = arguments.subset or names
-
-    seed, versions = arguments.split, {m: version_of(m) for m in arguments.models}
-    done = read_results(arguments.results)
-    keys = [(n, seed, m, versions[m]) for n in names for m in arguments.models]
-    todo = [k for k in keys if k not in done or "error" in done[k]]
-    print(f"{len(keys) - len(todo)} fits known, {len(todo)} to do", file=sys.stderr)
-    arguments.results.parent.mkdir(parents=True, exist_ok=True)
-    with arguments.results.open("a") as file:
-        for i, record in enumerate(run_tasks([(folder, *k) for k in todo], arguments.jobs), 1):
-            record["jobs"] = arguments.jobs
-            file.write(json.dumps(record) + "\n")
-            file.flush()
-            done[record["data"], seed, record["model"], record["version"]] = record
-            task = f"{i:>4}/{len(todo)}  {record['data']:<26} {record['model']:<24}"
-            print(task, outcome(record), file=sys.stderr, flush=True)
-
-    records = {(n, m): done[n, s, m, v] for n, s, m, v in keys}
-    summary = summarise(records, names, arguments.models)
-    print_summary(summary, records, names)
-    if arguments.json:
-        jobs = max(r.get("jobs", 1) for r in records.values())
-        config = {"split": seed, "threads_per_fit": 1, "jobs": jobs, "n_sets": len(names), **environment()}
-        write_json(arguments.json, {**summary, "config": config})
-    return 1 if any("error" in r for r in records.values()) else 0
+    return names
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(
+        run(Contest("quality", all_small_sets, 42, version_of), __doc__.splitlines()[0], "quality.jsonl")
+    )

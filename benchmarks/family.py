@@ -1,0 +1,89 @@
+"""Every model of the library, with every way of fitting it, side by side on ten PMLB sets.
+
+All kernel models share the kernel, the inducing points and the training loop,
+so differences are those of the model and of the inference.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import sklearn
+from _common import source_version
+from _contest import Contest, run
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bayesvm import (
+    BayesianSVC,
+    BinaryBayesianSVC,
+    LinearBayesianSVC,
+    OneVsRestBayesianSVC,
+    SVGPClassifier,
+)
+
+__all__ = ["MODELS", "SETS"]
+
+# Of the PMLB sets with three or more classes and 140 to 1000 rows, every third by name.
+SETS = (
+    "analcatdata_authorship",
+    "auto",
+    "cars",
+    "cleveland_nominal",
+    "ecoli",
+    "hayes_roth",
+    "movement_libras",
+    "schizo",
+    "tae",
+    "wine_recognition",
+)
+# Judges nothing else: defaults were chosen on 0 to 2, the race uses 3 and the quality table 42.
+SPLIT = 4
+KERNEL = "rbf+additive"
+
+MODELS: dict[str, Callable[[], Any]] = {
+    "crammer_singer": lambda: BayesianSVC(random_state=0),
+    "crammer_singer_mean": lambda: BayesianSVC(rivals="mean", random_state=0),
+    "crammer_singer_ecm": lambda: BayesianSVC(inference="ecm", random_state=0),
+    "crammer_singer_slice": lambda: BayesianSVC(inference="slice", random_state=0),
+    "one_vs_rest": lambda: OneVsRestBayesianSVC(random_state=0),
+    "one_vs_rest_augmented": lambda: OneVsRestBayesianSVC(expectation="augmented", random_state=0),
+    "one_vs_rest_ecm_fitc": lambda: OneVsRestBayesianSVC(
+        inference="ecm", approximation="fitc", random_state=0
+    ),
+    "one_vs_rest_gibbs_fitc": lambda: OneVsRestBayesianSVC(
+        inference="gibbs", approximation="fitc", random_state=0
+    ),
+    "binary_per_class": lambda: OneVsRestClassifier(BinaryBayesianSVC(random_state=0)),
+    "svgp_softmax": lambda: SVGPClassifier(kernel=KERNEL, likelihood="softmax", random_state=0),
+    "svgp_robustmax": lambda: SVGPClassifier(kernel=KERNEL, likelihood="robustmax", random_state=0),
+    "linear_variational": lambda: LinearBayesianSVC(random_state=0),
+    "linear_em": lambda: LinearBayesianSVC(inference="em", random_state=0),
+    "linear_gibbs": lambda: LinearBayesianSVC(inference="gibbs", random_state=0),
+    "random_forest": lambda: RandomForestClassifier(200, random_state=0),
+    "logistic_regression": lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000)),
+}
+_OTHERS = ("random_forest", "logistic_regression")
+
+
+def version_of(model: str) -> str:
+    """What must be unchanged for an old result to count."""
+    return f"scikit-learn {sklearn.__version__}" if model in _OTHERS else source_version()
+
+
+def chosen_sets(folder: Path) -> list[str]:
+    """The ten sets, if they are there."""
+    if missing := [name for name in SETS if not (folder / name).is_dir()]:
+        sys.exit(f"not in {folder}: {', '.join(missing)}")
+    return list(SETS)
+
+
+if __name__ == "__main__":
+    contest = Contest("family", chosen_sets, SPLIT, version_of)
+    sys.exit(run(contest, __doc__.splitlines()[0], "family.jsonl"))
