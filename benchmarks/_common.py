@@ -20,7 +20,10 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 # Parts of the library that no benchmark runs.
-_ELSEWHERE = ("__main__.py", "cli", "files.py", "persistence.py", "plotting", "report", "tables")
+_ELSEWHERE = (
+    *("__main__.py", "chains_export.py", "cli", "datasets", "experiments"),
+    *("files.py", "persistence.py", "plotting", "report", "tables"),
+)
 
 
 def source_version() -> str:

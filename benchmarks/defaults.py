@@ -53,6 +53,20 @@ VARIATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "64 points": ({}, {"n_inducing": 64}),
     "128 points": ({}, {"n_inducing": 128}),
     "512 points": ({}, {"n_inducing": 512}),
+    "1024 points": ({}, {"n_inducing": 1024}),
+    "learn on 2000 rows with 384 points": ({"LEARNING_ROWS": 2000, "LEARNING_INDUCING": 384}, {}),
+    "512 points, learn on 2000 rows with 384 points": (
+        {"LEARNING_ROWS": 2000, "LEARNING_INDUCING": 384},
+        {"n_inducing": 512},
+    ),
+    "512 points, learn on 4000 rows with 384 points": (
+        {"LEARNING_ROWS": 4000, "LEARNING_INDUCING": 384},
+        {"n_inducing": 512},
+    ),
+    "1024 points, learn on 4000 rows with 512 points": (
+        {"LEARNING_ROWS": 4000, "LEARNING_INDUCING": 512},
+        {"n_inducing": 1024},
+    ),
     "learn in double": ({"LEARNING_DTYPE": torch.float64}, {}),
     "learn the points": ({}, {"n_inducing": 128, "learn_inducing": True}),
     "sampled rivals": ({}, {"rivals": "sampled"}),

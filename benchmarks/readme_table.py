@@ -1,4 +1,4 @@
-"""The tables of the README, from the committed results; ``--write`` puts them there."""
+"""The tables of the README and of docs/family.md, from the committed results; ``--write`` puts them there."""
 
 from __future__ import annotations
 
@@ -37,6 +37,25 @@ RACES = {
     "gpytorch_minibatch": "… on minibatches of 256",
 }
 
+FAMILY = {
+    "crammer_singer": "`BayesianSVC()`",
+    "crammer_singer_mean": '`BayesianSVC(rivals="mean")`',
+    "crammer_singer_ecm": '`BayesianSVC(inference="ecm")`',
+    "crammer_singer_slice": '`BayesianSVC(inference="slice")`',
+    "one_vs_rest": "`OneVsRestBayesianSVC()`",
+    "one_vs_rest_augmented": '`OneVsRestBayesianSVC(expectation="augmented")`',
+    "one_vs_rest_ecm_fitc": '`OneVsRestBayesianSVC(inference="ecm", approximation="fitc")`',
+    "one_vs_rest_gibbs_fitc": '`OneVsRestBayesianSVC(inference="gibbs", approximation="fitc")`',
+    "binary_per_class": "`OneVsRestClassifier(BinaryBayesianSVC())`",
+    "svgp_softmax": '`SVGPClassifier(likelihood="softmax")`',
+    "svgp_robustmax": '`SVGPClassifier(likelihood="robustmax")`',
+    "linear_variational": "`LinearBayesianSVC()`",
+    "linear_em": '`LinearBayesianSVC(inference="em")`',
+    "linear_gibbs": '`LinearBayesianSVC(inference="gibbs")`',
+    "random_forest": "random forest, 200 trees",
+    "logistic_regression": "logistic regression",
+}
+
 
 def fraction(ratio: float) -> str:
     """A ratio of times as a reader likes it: 1/29.6, or 2.5 if we are slower."""
@@ -66,8 +85,22 @@ def race_table(peers: dict[str, Any]) -> list[str]:
     return lines
 
 
-def tables() -> str:
-    """All tables in Markdown."""
+def family_table() -> str:
+    """Every model of the library on the ten sets of family.py."""
+    family = json.loads((ROOT / "results" / "benchmarks" / "family.json").read_text())
+    lines = [
+        "| ten PMLB sets, one thread | accuracy | log-loss | mean rank | calibration error | median fit, s |",
+        "|---|---|---|---|---|---|",
+    ]
+    keys = {"accuracy": 3, "log_loss": 3, "rank_log_loss": 1, "ece": 3, "median_fit_s": 2}
+    for model, name in FAMILY.items():
+        cells = [f"{family[model][key]:.{digits}f}" for key, digits in keys.items()]
+        lines.append(f"| {' | '.join([name, *cells])} |")
+    return "\n".join(lines)
+
+
+def readme_tables() -> str:
+    """All tables of the README in Markdown."""
     folder = ROOT / "results" / "benchmarks"
     quality = json.loads((folder / "quality.json").read_text())
     limits = json.loads((folder / "limits.json").read_text())
@@ -88,13 +121,22 @@ def tables() -> str:
     return "\n".join(lines)
 
 
+PAGES = {"README.md": readme_tables, "docs/family.md": family_table}
+
+
+def with_tables(page: str, tables: str) -> str:
+    """A page with its tables replaced."""
+    before, rest = page.split(BEGIN)
+    return f"{before}{BEGIN}\n\n{tables}\n\n{END}{rest.split(END)[1]}"
+
+
 def main() -> None:
-    readme = ROOT / "README.md"
-    if "--write" not in sys.argv:
-        print(tables())
-        return
-    before, rest = readme.read_text().split(BEGIN)
-    readme.write_text(f"{before}{BEGIN}\n\n{tables()}\n\n{END}{rest.split(END)[1]}")
+    for name, tables in PAGES.items():
+        path = ROOT / name
+        if "--write" in sys.argv:
+            path.write_text(with_tables(path.read_text(), tables()))
+        else:
+            print(tables(), end="\n\n")
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ middle = [
     p for p in FILES if p.parent == PACKAGE and p.name not in ("__init__.py", "__main__.py", "persistence.py")
 ]
 # Built on the public face; nothing else knows of them.
-APPLICATIONS = ("tables", "report", "cli")
+APPLICATIONS = ("tables", "report", "cli", "datasets", "experiments")
 
 
 def test_there_is_something_to_check():
@@ -114,8 +114,16 @@ def _allowed(path: Path) -> tuple[tuple[str, ...], set[str]]:
     if _within(path, "report"):
         packages = science | {"pandas", "jinja2", "markupsafe", "matplotlib"}
         return (*PUBLIC, "bayesvm.tables", "bayesvm.report"), packages
+    if _within(path, "datasets"):
+        return ("bayesvm.datasets",), {"numpy"}
+    if _within(path, "experiments"):
+        models = ("bayesvm.BinaryBayesianSVC", "bayesvm.OneVsRestBayesianSVC", "bayesvm.SVGPClassifier")
+        # Of the report only how figures come into a page; of torch what peers made with it need.
+        modules = (*PUBLIC, *models, "bayesvm.datasets", "bayesvm.experiments", "bayesvm.report.svg")
+        return modules, science | {"jinja2", "matplotlib", "torch"}
     packages = science | {"pandas", "typer", "rich"}
-    return (*PUBLIC, "bayesvm.tables", "bayesvm.report", "bayesvm.cli"), packages
+    modules = ("bayesvm.tables", "bayesvm.report", "bayesvm.experiments", "bayesvm.cli")
+    return (*PUBLIC, *modules), packages
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if _within(p, *APPLICATIONS)], ids=_name)
@@ -123,6 +131,17 @@ def test_applications_use_the_public_face(path):
     modules, packages = _allowed(path)
     assert all(name == "bayesvm" or _starts(name, *modules) for name in _of_the_library(path))
     assert _third_party(path) <= packages
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if _within(p, "tables", "report", "datasets")], ids=_name)
+def test_only_the_command_line_knows_of_experiments(path):
+    assert not any(_starts(name, "bayesvm.experiments") for name in _of_the_library(path))
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if _within(p, "experiments")], ids=_name)
+def test_competitors_are_imported_when_they_run(path):
+    """They are optional, and one of them lives in another environment."""
+    assert not _third_party(path) & {"gpflow", "gpytorch", "lightgbm", "pmlb", "tensorflow"}
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if not _within(p, *APPLICATIONS)], ids=_name)
@@ -179,8 +198,9 @@ def test_imports_have_no_cycles():
 
 
 OPTIONAL = {
-    *("hypothesis", "jinja2", "matplotlib", "pandas", "polars", "pyarrow"),
+    *("arviz", "hypothesis", "jinja2", "matplotlib", "pandas", "polars", "pyarrow"),
     *("pytest", "rich", "skops", "skrub", "typer"),
+    *("gpytorch", "lightgbm", "pmlb", "scikit_posthocs"),
 }
 
 
@@ -204,6 +224,8 @@ def test_importing_the_library_pulls_in_no_optional_package():
 def test_importing_the_applications_is_light():
     """Names come when they are used, so that help comes at once."""
     loaded = _loaded_by("import bayesvm, bayesvm.tables, bayesvm.cli, bayesvm.__main__")
+    assert not loaded & (OPTIONAL | {"numpy", "scipy", "sklearn", "torch"})
+    loaded = _loaded_by("import bayesvm.datasets, bayesvm.experiments, bayesvm.experiments.worker")
     assert not loaded & (OPTIONAL | {"numpy", "scipy", "sklearn", "torch"})
 
 

@@ -15,8 +15,8 @@ from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.evaluate import Ascent, evaluate
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import AllRivals
+from bayesvm.leave_one_out import leave_one_out
 from bayesvm.progress import silent
-from bayesvm.training import leave_one_out
 from tests.inference.bounds import bound, covariance, settle
 from tests.problems import all_features, classification_rows, normal, uniform
 from tests.reference import dense_binary_posterior, gaussian_from_sites

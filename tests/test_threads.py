@@ -31,16 +31,16 @@ def test_threads_come_back_after_an_error(four_threads):
 
 
 def test_a_fit_changes_nothing_for_others(four_threads, monkeypatch):
-    from bayesvm.estimators import bayesian_svc
+    from bayesvm.estimators import fitting
 
     seen = []
-    original = bayesian_svc.train
+    original = fitting.train
 
     def watched(*arguments):
         seen.append(torch.get_num_threads())
         return original(*arguments)
 
-    monkeypatch.setattr(bayesian_svc, "train", watched)
+    monkeypatch.setattr(fitting, "train", watched)
     BayesianSVC(**FAST).fit(*three_blobs())
     assert seen == [1]
     assert torch.get_num_threads() == 4

@@ -14,7 +14,16 @@ from bayesvm import defaults
 from bayesvm.core.elementwise import LOG2_E
 from bayesvm.core.predictive import margins_at_nodes
 
-__all__ = ["SPREADS", "TEMPERATURES", "Calibration", "fit_calibration", "fit_offsets", "loss_curve"]
+__all__ = [
+    "SPREADS",
+    "TEMPERATURES",
+    "Calibration",
+    "Deviations",
+    "fit_calibration",
+    "fit_offsets",
+    "fit_temperature",
+    "loss_curve",
+]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -35,6 +44,24 @@ _LARGEST_LOG_ODDS = 30.0
 
 
 @dataclass(frozen=True)
+class Deviations:
+    """Draws of latents less their means, (N, C, S): they stand where variances of Gaussians else stand."""
+
+    d: Tensor
+
+    def __getitem__(self, rows: slice) -> Deviations:
+        return Deviations(self.d[rows])
+
+    def __rmul__(self, factor: float) -> Deviations:
+        """A factor on the variances."""
+        return Deviations(factor**0.5 * self.d)
+
+    def float(self) -> Deviations:
+        """In single precision."""
+        return Deviations(self.d.float())
+
+
+@dataclass(frozen=True)
 class Calibration:
     """How latents become class probabilities: E softmax(T (f + offset)) with Var f scaled by the spread."""
 
@@ -44,7 +71,12 @@ class Calibration:
 
 
 def loss_curve(
-    F: Tensor, s2: Tensor, y: Tensor, weight: Tensor, temperatures: FloatArray, log_odds: Tensor | None = None
+    F: Tensor,
+    s2: Tensor | Deviations,
+    y: Tensor,
+    weight: Tensor,
+    temperatures: FloatArray,
+    log_odds: Tensor | None = None,
 ) -> FloatArray:
     """Weighted sums over rows of the log-loss of softmax(T f + log_odds) at each temperature.
 
@@ -56,7 +88,7 @@ def loss_curve(
     curve = np.zeros(len(temperatures))
     for start in range(0, F.shape[0], size):
         rows = slice(start, start + size)
-        behind, node_weight = margins_at_nodes(F[rows].float(), s2[rows].float(), y[rows], _NODES)
+        behind, node_weight = _margins(F[rows].float(), s2[rows].float(), y[rows])
         scratch = torch.empty_like(behind)
         ahead = None if log_odds is None else (log_odds[:, None] - log_odds[y[rows]]).exp().float()
         for i, T in enumerate(temperatures):
@@ -69,7 +101,7 @@ def loss_curve(
     return curve
 
 
-def fit_calibration(F: Tensor, s2: Tensor, y: Tensor, weight: Tensor) -> Calibration:
+def fit_calibration(F: Tensor, s2: Tensor | Deviations, y: Tensor, weight: Tensor) -> Calibration:
     """Temperature, spread and offsets of least leave-one-out log-loss, within their priors' reach.
 
     Spreads are tried from one downwards until they no longer pay. The best
@@ -101,12 +133,30 @@ def fit_calibration(F: Tensor, s2: Tensor, y: Tensor, weight: Tensor) -> Calibra
     return Calibration(T, spread, tuple((log_odds / T).tolist()))
 
 
+def fit_temperature(F: Tensor, y: Tensor, weight: Tensor) -> Calibration:
+    """Temperature alone, of latents that are taken for known: the largest stays the most probable."""
+    slack = _INDIFFERENCE * float(weight.sum())
+    known = torch.zeros_like(F)
+    curve = _coarse_to_fine(lambda i: loss_curve(F, known, y, weight, TEMPERATURES[i]), slack)
+    return Calibration(_smallest_good(curve, slack), 0.0, (0.0,) * F.shape[1])
+
+
+def _margins(F: Tensor, s2: Tensor | Deviations, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Latents minus that of class y, (C, N, S), at fixed nodes of Gaussians or at draws, and weights (S,)."""
+    if not isinstance(s2, Deviations):
+        return margins_at_nodes(F, s2, y, _NODES)
+    f = (F[..., None] + s2.d).transpose(0, 1).contiguous()
+    n_draws = f.shape[2]
+    own = f.gather(0, y[None, :, None].expand(1, -1, n_draws))
+    return f.sub_(own.clone()), torch.full((n_draws,), 1.0 / n_draws, dtype=f.dtype, device=f.device)
+
+
 def _smallest_good(curve: FloatArray, slack: float) -> float:
     """The smallest temperature whose loss is within the slack of the least."""
     return float(TEMPERATURES[np.flatnonzero(curve <= curve.min() + slack)[0]])
 
 
-def fit_offsets(F: Tensor, s2: Tensor, y: Tensor, weight: Tensor, T: float) -> Tensor:
+def fit_offsets(F: Tensor, s2: Tensor | Deviations, y: Tensor, weight: Tensor, T: float) -> Tensor:
     r"""Log-odds b of the classes in E softmax(T f + b), shape (C,), with a normal prior (eq. 6.9).
 
     A few steps of expectation-maximisation over the nodes, each with Newton's
@@ -123,7 +173,7 @@ def fit_offsets(F: Tensor, s2: Tensor, y: Tensor, weight: Tensor, T: float) -> T
         curvature = defaults.OFFSET_PRECISION * torch.eye(C, dtype=b.dtype, device=b.device)
         for start in range(0, F.shape[0], size):
             rows = slice(start, start + size)
-            logits, node_weight = margins_at_nodes(F[rows].float(), s2[rows].float(), y[rows], _NODES)
+            logits, node_weight = _margins(F[rows].float(), s2[rows].float(), y[rows])
             pi = torch.softmax(logits.mul_(T).add_(b[:, None, None].float()), 0)  # [C, N, S]
             own = pi.gather(0, y[None, rows, None].expand(1, -1, pi.shape[2]))[0] * node_weight
             share = own / own.sum(1, keepdim=True).clamp_min(torch.finfo(own.dtype).tiny)

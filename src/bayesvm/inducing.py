@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["choose_inducing"]
+__all__ = ["choose_inducing", "distinct_rows"]
 
 _ROWS_PER_POINT = 32
 _LLOYD_STEPS = 10
 
 
-def _distinct(X: Tensor) -> Tensor:
+def distinct_rows(X: Tensor) -> Tensor:
     """Indices of the first occurrence of every distinct row, in order."""
     _, inverse = torch.unique(X, dim=0, return_inverse=True)
     n = int(inverse.max()) + 1
@@ -31,7 +31,7 @@ def choose_inducing(X: Tensor, weight: Tensor, n_inducing: int) -> Tensor:
         X[: max(4096, _ROWS_PER_POINT * n_inducing)],
         weight[: max(4096, _ROWS_PER_POINT * n_inducing)],
     )
-    distinct = _distinct(sample)
+    distinct = distinct_rows(sample)
     Z = sample[distinct[:n_inducing]].clone()
     if distinct.numel() <= n_inducing:
         return Z

@@ -12,6 +12,7 @@ from torch import Tensor
 from bayesvm.core.covariance import Features, whitened_features
 from bayesvm.core.gaussian import Gaussian
 from bayesvm.core.kernels.base import Kernel, Params
+from bayesvm.core.likelihoods import ProperLikelihood
 from bayesvm.scaling import Scaler
 
 __all__ = ["Model", "torch_dtype"]
@@ -46,6 +47,13 @@ class Model:
     offset : ndarray of shape (n_classes,)
         How latents become class probabilities (eqs. 6.7, 6.9).
     n_classes : int
+    draws : ndarray of shape (S, J, P) or None
+        Draws of v from the posterior; None: q stands for it.
+    centred : bool
+        Whether the draws have mean zero over the functions: the part common
+        to all classes, which nothing depends on, is left out.
+    likelihood : ProperLikelihood or None
+        Whose class probabilities to use; None: the calibrated softmax.
     """
 
     scaler: Scaler
@@ -59,6 +67,9 @@ class Model:
     spread: float
     offset: FloatArray
     n_classes: int
+    draws: FloatArray | None = None
+    centred: bool = False
+    likelihood: ProperLikelihood | None = None
 
     def on(self, device: str, dtype: torch.dtype) -> LoadedModel:
         """The model as tensors on a device."""
@@ -73,6 +84,7 @@ class Model:
             tensor(self.Lz),
             Gaussian(tensor(self.m), tensor(self.R)),
             self,
+            None if self.draws is None else tensor(self.draws),
         )
 
 
@@ -86,12 +98,25 @@ class LoadedModel:
     Lz: Tensor
     q: Gaussian
     model: Model
+    draws: Tensor | None = None
 
     def calibrated(self, F: Tensor, s2: Tensor) -> tuple[Tensor, Tensor, float]:
         """Moments and temperature from which class probabilities are computed (eqs. 6.7, 6.9)."""
         model = self.model
         offset = torch.as_tensor(model.offset, dtype=F.dtype, device=F.device)
         return F + offset, model.spread * s2, model.temperature
+
+    def probabilities_at(self, f: Tensor, mean: Tensor) -> Tensor:
+        """Class probabilities at latents f (S, n, C) that are draws around a mean (n, C).
+
+        The likelihood's own, or the softmax of calibrated latents.
+        """
+        model = self.model
+        if model.likelihood is not None:
+            return model.likelihood.conditional(f)
+        offset = torch.as_tensor(model.offset, dtype=f.dtype, device=f.device)
+        spread = mean + model.spread**0.5 * (f - mean)
+        return torch.softmax(model.temperature * (spread + offset), -1)
 
     def rows(self, X: FloatArray) -> Tensor:
         """Standardised rows as a tensor."""

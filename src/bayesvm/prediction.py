@@ -10,12 +10,21 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bayesvm.core import gaussian, linalg
+from bayesvm.core import linalg
 from bayesvm.core.argmax import argmax_probability, log_variation_ratio
 from bayesvm.core.predictive import expected_softmax, predictive_moments
+from bayesvm.latents import latent_moments, latents_of_classes
 from bayesvm.model import LoadedModel
+from bayesvm.prediction_from_draws import drawn_entropies, drawn_log_ratio, drawn_proba, drawn_ratio
 
-__all__ = ["Uncertainty", "latent_blocks", "latents_of_classes", "map_rows", "sample_latents"]
+__all__ = [
+    "Uncertainty",
+    "latent_blocks",
+    "latents_of_classes",
+    "map_rows",
+    "sample_latents",
+    "sample_probabilities",
+]
 
 FloatArray = npt.NDArray[np.floating]
 _BLOCK_NUMBERS = 4_000_000
@@ -40,28 +49,16 @@ class Uncertainty(NamedTuple):
     epistemic: FloatArray
 
 
-def latents_of_classes(F: Tensor, s2: Tensor) -> tuple[Tensor, Tensor]:
-    """Moments per class; two classes share one function of their difference (eq. 7.1).
-
-    Predictions depend on differences alone, so the difference g is dealt
-    evenly: means -g/2 and g/2, variances Var(g)/2 each.
-    """
-    if F.shape[1] > 1:
-        return F, s2
-    return torch.cat([-0.5 * F, 0.5 * F], 1), (0.5 * s2).expand(-1, 2)
-
-
 def latent_blocks(
     model: LoadedModel, X: FloatArray, numbers_per_row: int
 ) -> Iterator[tuple[slice, Tensor, Tensor]]:
     """Means and variances per class, for consecutive blocks of rows."""
     J, P = model.q.m.shape
-    size = max(1, _BLOCK_NUMBERS // max(numbers_per_row, J * P))
+    n_draws = 0 if model.draws is None else model.draws.shape[0]
+    size = max(1, _BLOCK_NUMBERS // max(numbers_per_row, J * P, n_draws))
     for start in range(0, X.shape[0], size):
         rows = slice(start, min(start + size, X.shape[0]))
-        A, residual = model.features(X[rows])
-        s2 = gaussian.variance(model.q, A) + residual[:, None]
-        F, s2 = latents_of_classes(gaussian.mean(model.q, A), s2.clamp_min(torch.finfo(s2.dtype).tiny ** 0.5))
+        F, s2 = latent_moments(model, model.features(X[rows]))
         yield rows, F, s2
 
 
@@ -81,9 +78,14 @@ def map_rows(
 
 
 def proba(model: LoadedModel, X: FloatArray) -> FloatArray:
-    """Class probabilities (eq. 6.4)."""
+    """Class probabilities (eq. 6.4), or the likelihood's own."""
+    if model.draws is not None:
+        return drawn_proba(model, X)
+    likelihood = model.model.likelihood
 
     def softmax(F: Tensor, s2: Tensor) -> tuple[Tensor, ...]:
+        if likelihood is not None:
+            return (likelihood.probabilities(F, s2).proba,)
         return (expected_softmax(*model.calibrated(F, s2), _NODES),)
 
     return map_rows(model, X, softmax, 2 * _NODES * model.model.n_classes)[0]
@@ -91,9 +93,17 @@ def proba(model: LoadedModel, X: FloatArray) -> FloatArray:
 
 def uncertainty(model: LoadedModel, X: FloatArray) -> Uncertainty:
     """Entropies of the class probabilities (eq. 6.6)."""
+    if model.draws is not None:
+        return Uncertainty(*drawn_entropies(model, X))
+    likelihood = model.model.likelihood
 
     def entropies(F: Tensor, s2: Tensor) -> tuple[Tensor, ...]:
-        _, total, aleatoric = predictive_moments(*model.calibrated(F, s2), _NODES)
+        if likelihood is None:
+            _, total, aleatoric = predictive_moments(*model.calibrated(F, s2), _NODES)
+        else:
+            proba, aleatoric = likelihood.probabilities(F, s2)
+            total = torch.special.entr(proba).sum(1)
+            aleatoric = torch.minimum(aleatoric, total)
         return total, aleatoric, total - aleatoric
 
     return Uncertainty(*map_rows(model, X, entropies, 4 * _NODES * model.model.n_classes))
@@ -101,6 +111,8 @@ def uncertainty(model: LoadedModel, X: FloatArray) -> Uncertainty:
 
 def variation_ratio(model: LoadedModel, X: FloatArray) -> FloatArray:
     """1 - max_c P(argmax f = c), by quadrature (eq. 6.2)."""
+    if model.draws is not None:
+        return drawn_ratio(model, X)
 
     def ratio(F: Tensor, s2: Tensor) -> tuple[Tensor, ...]:  # single precision has no tails
         return (1.0 - argmax_probability(F.double(), s2.double()).amax(1).clamp_max(1.0),)
@@ -110,6 +122,8 @@ def variation_ratio(model: LoadedModel, X: FloatArray) -> FloatArray:
 
 def log_ratio(model: LoadedModel, X: FloatArray) -> FloatArray:
     """Logarithm of the variation ratio, accurate in the tail (eq. 6.3)."""
+    if model.draws is not None:
+        return drawn_log_ratio(model, X)
 
     def ratio(F: Tensor, s2: Tensor) -> tuple[Tensor, ...]:
         return (log_variation_ratio(F.double(), s2.double()),)
@@ -135,11 +149,17 @@ def sample_latents(
     # A second function, independent and as uncertain, stands for the sum of
     # two classes whose difference is the first.
     copies = 2 if J == 1 else 1
-    v = linalg.solve_lower_transposed(q.R.repeat(copies, 1, 1), normal(J * copies, P, n_samples))
-    if copies == 1:
-        v = v + q.m[:, :, None]
+    if model.draws is None:
+        v = linalg.solve_lower_transposed(q.R.repeat(copies, 1, 1), normal(J * copies, P, n_samples))
+        mean = q.m
     else:
-        v[0] += q.m[0, :, None]
+        mean = model.draws.mean(0)
+        chosen = torch.randint(model.draws.shape[0], (copies, n_samples), generator=generator)
+        v = torch.cat([(model.draws[i] - mean).permute(1, 2, 0) for i in chosen.to(mean.device)])
+    if copies == 1:
+        v = v + mean[:, :, None]
+    else:
+        v[0] += mean[0, :, None]
     out = np.empty((n_samples, N, C))
     size = max(1, _BLOCK_NUMBERS // (n_samples * max(C, J * copies) + P))
     with torch.no_grad():
@@ -152,4 +172,19 @@ def sample_latents(
                 g, total = f[..., 0], f[..., 1]
                 f = torch.stack([0.5 * (total - g), 0.5 * (total + g)], 2)
             out[:, rows] = f.cpu().numpy()
+    return out
+
+
+def sample_probabilities(
+    model: LoadedModel, X: FloatArray, n_samples: int, generator: torch.Generator
+) -> FloatArray:
+    """Draws of the class probabilities, shape (S, N, C)."""
+    f = torch.as_tensor(sample_latents(model, X, n_samples, generator))
+    mean = torch.as_tensor(map_rows(model, X, lambda F, _: (F,), 1)[0])
+    out = np.empty(f.shape)
+    with torch.no_grad():
+        size = max(1, _BLOCK_NUMBERS // (n_samples * f.shape[2]))
+        for start in range(0, X.shape[0], size):
+            rows = slice(start, start + size)
+            out[:, rows] = model.probabilities_at(f[:, rows], mean[rows]).cpu().numpy()
     return out

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
-from bayesvm.calibration import Calibration, fit_calibration
+from bayesvm.calibration import Calibration, Deviations, fit_calibration, fit_temperature
 from bayesvm.core.leave_one_out import MIN_REMAINING
+from bayesvm.core.likelihoods import ProperLikelihood
 from bayesvm.core.predictive import expected_softmax
-from bayesvm.training import Trained, leave_one_out
+from bayesvm.leave_one_out import LeaveOneOut, leave_one_out
+from bayesvm.training import Trained
 
 __all__ = ["LeaveOneOutSummary", "summarise"]
 
@@ -24,7 +27,7 @@ _NODES = 128
 
 @dataclass(frozen=True)
 class LeaveOneOutSummary:
-    """Closed-form leave-one-out of the distinct training rows.
+    """Leave-one-out of the distinct training rows.
 
     Attributes
     ----------
@@ -48,21 +51,32 @@ class LeaveOneOutSummary:
     clipped: float
 
 
-def summarise(trained: Trained) -> LeaveOneOutSummary:
-    """Fit the calibration to the leave-one-out latents and score the result."""
+def summarise(
+    trained: Trained, point: bool = False, likelihood: ProperLikelihood | None = None
+) -> LeaveOneOutSummary:
+    """Fit the calibration to the leave-one-out latents and score the result.
+
+    Parameters
+    ----------
+    trained : Trained
+    point : bool
+        Class probabilities come from the latent means alone, as the mode is a point.
+    likelihood : ProperLikelihood or None
+        One that has class probabilities of its own: they are used as they
+        are, without calibration.
+    """
     rows = trained.rows
     loo = leave_one_out(rows, trained.ascent)
     n = min(len(rows), _CALIBRATION_ROWS, _CALIBRATION_NUMBERS // rows.n_classes + 1)
     with torch.no_grad():
-        calibration = fit_calibration(loo.F[:n], loo.s2[:n], rows.y[:n], rows.weight[:n])
-        offset = loo.F.new_tensor(calibration.offset)
-        size = max(1, _BLOCK_NUMBERS // (_NODES * rows.n_classes))
-        proba = np.empty((len(rows), rows.n_classes))
-        for i in range(0, len(rows), size):
-            part = slice(i, i + size)
-            variances = calibration.spread * loo.s2[part]
-            p = expected_softmax(loo.F[part] + offset, variances, calibration.temperature, _NODES)
-            proba[part] = p.cpu().numpy()
+        if likelihood is not None:
+            calibration = Calibration(1.0, 1.0, (0.0,) * rows.n_classes)
+        elif point:
+            calibration = fit_temperature(loo.F[:n], rows.y[:n], rows.weight[:n])
+        else:
+            spread = loo.s2 if loo.deviations is None else Deviations(loo.deviations)
+            calibration = fit_calibration(loo.F[:n], spread[:n], rows.y[:n], rows.weight[:n])
+        proba = _probabilities(loo, calibration, likelihood)
     y = rows.y.cpu().numpy()
     weight = rows.weight.to(torch.float64).cpu().numpy()
     total = weight.sum()
@@ -78,3 +92,31 @@ def summarise(trained: Trained) -> LeaveOneOutSummary:
         calibration=calibration,
         clipped=float(weight @ (loo.remaining <= MIN_REMAINING).cpu().numpy() / total),
     )
+
+
+def _probabilities(
+    loo: LeaveOneOut, calibration: Calibration, likelihood: ProperLikelihood | None
+) -> FloatArray:
+    """Class probabilities of every row without it, shape (M, C)."""
+    offset = loo.F.new_tensor(calibration.offset)
+    proba = np.empty(loo.F.shape)
+    size = max(1, _BLOCK_NUMBERS // (_NODES * loo.F.shape[1]))
+    for i in range(0, loo.F.shape[0], size):
+        part = slice(i, i + size)
+        if loo.deviations is not None:
+            f = loo.F[part, :, None] + calibration.spread**0.5 * loo.deviations[part]
+            p = _at_draws(f.permute(2, 0, 1), calibration, likelihood)
+        elif likelihood is None:
+            variances = calibration.spread * loo.s2[part]
+            p = expected_softmax(loo.F[part] + offset, variances, calibration.temperature, _NODES)
+        else:
+            p = likelihood.probabilities(loo.F[part], loo.s2[part]).proba
+        proba[part] = p.cpu().numpy()
+    return proba
+
+
+def _at_draws(f: Tensor, calibration: Calibration, likelihood: ProperLikelihood | None) -> Tensor:
+    """Class probabilities averaged over equally likely latents (S, n, C)."""
+    if likelihood is not None:
+        return likelihood.conditional(f).mean(0)
+    return torch.softmax(calibration.temperature * (f + f.new_tensor(calibration.offset)), 2).mean(0)

@@ -12,11 +12,9 @@ from torch import Tensor
 
 from bayesvm import defaults
 from bayesvm.calibration import Calibration
-from bayesvm.core import gaussian
 from bayesvm.core.covariance import inducing_factor
-from bayesvm.core.gaussian import Gaussian
 from bayesvm.core.kernels.base import Kernel, Params
-from bayesvm.core.leave_one_out import cavity
+from bayesvm.core.likelihoods import ProperLikelihood
 from bayesvm.hyperparameters import Learned, LearningOptions, learn_kernel, start_sites
 from bayesvm.inducing import choose_inducing
 from bayesvm.inference.blocks import TrainingRows
@@ -26,12 +24,11 @@ from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.task import Member, Settings, Task
 from bayesvm.learning_sample import learning_sample
 from bayesvm.model import Model, to_numpy
-from bayesvm.prediction import latents_of_classes
 from bayesvm.progress import Progress, Step, silent
 from bayesvm.rows import CanonicalRows
 from bayesvm.scaling import Scaler
 
-__all__ = ["LeaveOneOut", "Options", "Trained", "infer", "most_steps", "sweep_work", "train"]
+__all__ = ["Options", "Trained", "as_model", "infer", "most_steps", "sweep_work", "train"]
 
 FloatArray = npt.NDArray[np.floating]
 _BLOCK_NUMBERS = 2_000_000
@@ -58,6 +55,8 @@ class Options:
         Inducing points from standardised rows, their weights and ``n_inducing``.
     device : str
     dtype : torch.dtype
+    own : ProperLikelihood or None
+        The likelihood whose class probabilities are used; None: the calibrated softmax.
     """
 
     kernel: Kernel
@@ -69,15 +68,7 @@ class Options:
     device: str
     dtype: torch.dtype
     choose: Callable[[Tensor, Tensor, int], Tensor] = choose_inducing
-
-
-@dataclass(frozen=True)
-class LeaveOneOut:
-    """Latent moments per class of every distinct row without that row (section 5)."""
-
-    F: Tensor
-    s2: Tensor
-    remaining: Tensor
+    own: ProperLikelihood | None = None
 
 
 @dataclass(frozen=True)
@@ -274,26 +265,11 @@ def _ridge_start(rows: TrainingRows, n_latents: int, centred: bool) -> Natural:
     return Natural.prior(n_latents, rows.Lz).plus(precision, linear)
 
 
-def leave_one_out(rows: TrainingRows, ascent: Ascent) -> LeaveOneOut:
-    """Closed-form leave-one-out moments of all rows, block by block (eqs. 5.1, 5.2)."""
-    q: Gaussian = ascent.q
-    J, P = q.m.shape
-    F, s2 = (rows.X.new_empty(len(rows), rows.n_classes) for _ in range(2))
-    remaining = rows.X.new_empty(len(rows))
-    with torch.no_grad():
-        for block in rows.blocks(_BLOCK_NUMBERS // (J * max(P, 48))):
-            A, residual = block.features
-            unit = block.weight.clamp_max(1.0)[:, None]
-            W, G = ascent.sites.dense(block.rows, J)
-            left = cavity(gaussian.mean(q, A), gaussian.variance(q, A), unit * W, unit * G)
-            F[block.rows], s2[block.rows] = latents_of_classes(left.F, left.V + residual[:, None])
-            remaining[block.rows] = left.remaining.amin(1)
-    return LeaveOneOut(F, s2, remaining)
-
-
-def as_model(trained: Trained, scaler: Scaler, calibration: Calibration) -> Model:
-    """The result as plain arrays."""
-    rows, q = trained.rows, trained.ascent.q
+def as_model(
+    trained: Trained, scaler: Scaler, calibration: Calibration, likelihood: ProperLikelihood | None
+) -> Model:
+    """The result as plain arrays; the likelihood is one whose own probabilities are to be used."""
+    rows, q, chains = trained.rows, trained.ascent.q, trained.ascent.chains
     return Model(
         scaler=scaler,
         kernel=rows.kernel,
@@ -306,4 +282,7 @@ def as_model(trained: Trained, scaler: Scaler, calibration: Calibration) -> Mode
         spread=calibration.spread,
         offset=np.asarray(calibration.offset),
         n_classes=rows.n_classes,
+        draws=None if chains is None else to_numpy(chains.merged()),
+        centred=chains is not None and chains.centred,
+        likelihood=likelihood,
     )

@@ -1,8 +1,8 @@
-"""The race as a row of the README."""
+"""Tables of the documentation are those of the committed results."""
 
 import pytest
 from peers_race import Curve, summarise
-from readme_table import RACES, fraction, race_table
+from readme_table import PAGES, RACES, ROOT, fraction, race_table, with_tables
 
 SUMMARY = summarise(
     {
@@ -29,3 +29,9 @@ def test_rows_mark_what_never_got_there():
     assert lines[2] == "| GPflow SVGP, robust-max | 11.8 | 0.40 | 1/29.5 | 1/30 | 1/20.0 | 1/20 |"
     assert lines[4] == "| GPyTorch SVGP, softmax | ≥ 12.0 | 0.40 | ≤ 1/30.0 | 1/60 | 1/20.0 | 1/40 |"
     assert len(lines) == 2 + len(RACES)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_show_the_committed_results(name):
+    page = (ROOT / name).read_text(encoding="utf-8")
+    assert page == with_tables(page, PAGES[name]())

@@ -3,10 +3,27 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bayesvm import BayesianSVC
+from bayesvm import (
+    BayesianSVC,
+    BinaryBayesianSVC,
+    LinearBayesianSVC,
+    OneVsRestBayesianSVC,
+    SVGPClassifier,
+)
+
+ESTIMATORS = [
+    BayesianSVC(),
+    BayesianSVC(inference="ecm"),
+    BinaryBayesianSVC(),
+    OneVsRestBayesianSVC(),
+    LinearBayesianSVC(),
+    LinearBayesianSVC(inference="em"),
+    SVGPClassifier(),
+    SVGPClassifier(likelihood="softmax"),
+]
 
 
-@parametrize_with_checks([BayesianSVC()])
+@parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 

@@ -8,8 +8,8 @@ from bayesvm.core.sites import dense_statistics
 from bayesvm.inference import coordinate
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import OneRival
+from bayesvm.leave_one_out import leave_one_out
 from bayesvm.progress import silent
-from bayesvm.training import leave_one_out
 from tests.problems import all_features, classification_rows
 from tests.reference import gaussian_from_sites
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -11,7 +12,7 @@ from bayesvm.core import linalg
 from bayesvm.core.kernels.base import Kernel, Params
 from bayesvm.core.kernels.compose import on_rows
 
-__all__ = ["Features", "FeaturesOfRows", "inducing_factor", "whitened_features"]
+__all__ = ["DifferentiableFeatures", "Features", "FeaturesOfRows", "inducing_factor", "whitened_features"]
 
 
 class Features(NamedTuple):
@@ -66,3 +67,48 @@ class FeaturesOfRows:
             return Features(A, A.new_zeros(A.shape[0]))
         Kxz, Kzz = self._kernel.cross(params, self._X, Z), self._kernel.cross(params, Z, Z)
         return _whitened(linalg.cholesky(Kzz), Kxz, self._kernel.diag(params, self._X))
+
+
+class DifferentiableFeatures:
+    r"""Whitened features of rows, and their derivatives in kernel parameters and inducing points (eq. 1.3).
+
+    For steps of gradient ascent on minibatches. The derivative of the
+    factorisation is in closed form and outside of autograd: half the time of
+    the plain way at a few hundred rows, where calls cost as much as arithmetic.
+
+    Attributes
+    ----------
+    A, residual : Tensor of shape (N, P) and (N,)
+        Without gradient.
+    """
+
+    def __init__(self, kernel: Kernel, params: Params, Z: Tensor, X: Tensor) -> None:
+        self._covariances = kernel.cross(params, X, Z), kernel.cross(params, Z, Z), kernel.diag(params, X)
+        with torch.no_grad():
+            Kxz, Kzz, diagonal = self._covariances
+            self._L = linalg.cholesky(Kzz)
+            self.A, self.residual = _whitened(self._L, Kxz, diagonal)
+
+    def gradient(
+        self, params: Sequence[Tensor], by_A: Tensor, by_residual: Tensor
+    ) -> Sequence[Tensor | None]:
+        r"""Derivatives with respect to some leaves, given those with respect to features and residuals.
+
+        With :math:`T = \bar A - 2 \bar r \circ A` the adjoints of the covariances
+        are :math:`T L^{-1}` for the rows and :math:`-L^{-\top} \Phi(T^\top A) L^{-1}`
+        for the inducing points, where :math:`\Phi` keeps the lower triangle
+        and half of the diagonal. The second is not symmetric and need not be.
+        """
+        L = self._L
+        with torch.no_grad():
+            by_residual = by_residual * (self.residual > 0)
+            T = torch.addcmul(by_A, self.A, by_residual[:, None], value=-2.0)
+            inner = torch.mm(T.mT, self.A).tril_()
+            inner.diagonal().mul_(0.5)
+            inner = linalg.solve_lower_transposed(L, inner.neg_())
+            by_Kxz, by_Kzz = (
+                torch.linalg.solve_triangular(L, B, upper=False, left=False) for B in (T, inner)
+            )
+        adjoints = (by_Kxz, by_Kzz, by_residual)
+        used = [(K, g) for K, g in zip(self._covariances, adjoints, strict=True) if K.requires_grad]
+        return torch.autograd.grad([K for K, _ in used], params, [g for _, g in used], allow_unused=True)

@@ -16,6 +16,7 @@ __all__ = [
     "expected_softmax",
     "log_softmax_pairwise",
     "margins_at_nodes",
+    "normal_nodes",
     "predictive_moments",
 ]
 
@@ -48,6 +49,11 @@ def _sobol_normal(n_nodes: int, n_classes: int) -> Tensor:
         generator = torch.Generator().manual_seed(0)
         z = torch.randn(n_nodes // 2, n_classes, generator=generator, dtype=torch.float64)
     return torch.cat([z, -z])
+
+
+def normal_nodes(n_nodes: int, n_latents: int) -> Tensor:
+    """Fixed standard normal nodes, one for each of as many draws, shape (S, J)."""
+    return _sobol_normal(n_nodes + n_nodes % 2, n_latents)[:n_nodes]
 
 
 @lru_cache(maxsize=4)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from sklearn.utils.metaestimators import available_if
+
 from bayesvm import defaults, members
 from bayesvm.core.kernels import resolve_kernel
 from bayesvm.core.kernels.compose import Scaled
 from bayesvm.estimators.callbacks import CallbackSupportMixin, with_callbacks
-from bayesvm.estimators.fitting import fit_estimator, partial_fit_estimator
+from bayesvm.estimators.fitting import can_add_rows, fit_estimator, partial_fit_estimator
 from bayesvm.estimators.latent_classifier import LatentClassifier
 from bayesvm.estimators.options import auto_inducing, check_arguments, chosen_inference, resolve_options
 from bayesvm.inference.adam import PAPER_EPOCHS, PAPER_RATE
@@ -38,10 +40,13 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         with the methods of :class:`bayesvm.kernels.Kernel`.
     ard : bool, default=True
         One length scale per feature in the kernels given by name.
-    inference : {"auto", "coordinate", "natural", "adam"}, default="auto"
-        Full sweeps, natural gradients on minibatches, or joint Adam as in
-        the paper. "auto": "natural" if ``batch_size`` is given, else
-        "coordinate".
+    inference : str, default="auto"
+        "coordinate": full sweeps; "natural": natural gradients on
+        minibatches; "adam": everything at once by gradient, as in the paper;
+        "natural_adam": natural gradients for the posterior, Adam for the
+        kernel; "ecm": the mode, which is the Crammer-Singer support vector
+        machine; "slice": chains from the posterior itself, for small data.
+        "auto": "natural" if ``batch_size`` is given, else "coordinate".
     rivals : {"auto", "exact", "sampled", "mean"}, default="auto"
         How the maximum over rival classes is dealt with: in exact
         expectation, by the winner of posterior draws, or by the largest mean
@@ -55,10 +60,13 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
     batch_size : int or None, default=None
         Rows per minibatch for "natural" and "adam".
     max_iter : int or "auto", default="auto"
-        Most sweeps, or epochs with minibatches.
+        Most sweeps, epochs with minibatches, or transitions of chains.
     tol : float, default=0.01
         The fit has converged when the latent means change by less than this
-        in a sweep, in units of the margin.
+        in a sweep, in units of the margin; with "ecm", when the objective is
+        certified to be within a thousandth of this share of its best.
+    n_chains, n_draws : int, default=4, 500
+        With "slice": how many chains, and draws kept of each.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, multiplied into ``sample_weight``.
     device : str, default="cpu"
@@ -102,6 +110,10 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         Sweeps done.
     converged_, interrupted_ : bool
         Whether the sweeps settled, and whether Ctrl-C ended the fit early.
+    duality_gap_ : float or None
+        With "ecm": by what share the Crammer-Singer objective could be lower, at most.
+    chains_ : FittedChains or None
+        With "slice": the draws, and whether they have converged.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if X had string column names.
@@ -132,6 +144,8 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         batch_size: int | None = None,
         max_iter: int | str = "auto",
         tol: float = defaults.TOLERANCE,
+        n_chains: int = 4,
+        n_draws: int = 500,
         class_weight: dict[Any, float] | str | None = None,
         device: str = "cpu",
         dtype: str = "float64",
@@ -150,6 +164,8 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
+        self.n_chains = n_chains
+        self.n_draws = n_draws
         self.class_weight = class_weight
         self.device = device
         self.dtype = dtype
@@ -200,6 +216,7 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         fit_estimator(self, X, y, sample_weight)
         return self
 
+    @available_if(can_add_rows)
     @with_callbacks
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from more rows; the old ones need not be given again.

@@ -59,8 +59,7 @@ class BinaryBayesianSVC(FitsHinge, CallbackSupportMixin, LatentClassifier):
     batch_size : int or None, default=None
         Rows per minibatch for "natural" and "adam".
     max_iter : int or "auto", default="auto"
-        Most sweeps, or epochs with minibatches; of samplers, steps before
-        the draws that are kept.
+        Most sweeps, epochs with minibatches, or transitions of chains.
     tol : float, default=0.01
         The fit has converged when the latent means change by less than this
         in a sweep, in units of the margin.
@@ -79,8 +78,10 @@ class BinaryBayesianSVC(FitsHinge, CallbackSupportMixin, LatentClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
-    chains_ : Chains or None
-        What "gibbs" and "slice" drew, with its diagnostics.
+    duality_gap_ : float or None
+        With "ecm": by what share the objective of the support vector machine could be lower, at most.
+    chains_ : FittedChains or None
+        With "gibbs" and "slice": the draws, and whether they have converged.
 
     See Also
     --------

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from sklearn.utils.metaestimators import available_if
+
 from bayesvm import defaults
 from bayesvm.core.kernels import resolve_kernel
 from bayesvm.estimators.callbacks import with_callbacks
-from bayesvm.estimators.fitting import fit_estimator, partial_fit_estimator
+from bayesvm.estimators.fitting import can_add_rows, fit_estimator, partial_fit_estimator
 from bayesvm.estimators.options import auto_inducing, check_arguments, chosen_inference, resolve_options
 from bayesvm.inference.task import Member
 from bayesvm.training import Options
@@ -86,6 +88,7 @@ class FitsHinge:
         fit_estimator(self, X, y, sample_weight)
         return self
 
+    @available_if(can_add_rows)
     @with_callbacks
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from more rows, as :meth:`BayesianSVC.partial_fit` does.

@@ -22,15 +22,17 @@ from bayesvm.estimators.validation import (
     class_indices,
     with_class_weights,
 )
+from bayesvm.fitted_chains import fitted_chains
+from bayesvm.inference.methods import METHODS
 from bayesvm.model import to_numpy
 from bayesvm.online import GROWTH, Memory, continue_training, remember, worth_learning_anew
 from bayesvm.rows import CanonicalRows, canonical_rows
 from bayesvm.scaling import Scaler, fit_scaler
 from bayesvm.summary import summarise
 from bayesvm.threads import threads_for
-from bayesvm.training import Trained, as_model, most_steps, sweep_work, train
+from bayesvm.training import Options, Trained, as_model, most_steps, sweep_work, train
 
-__all__ = ["fit_estimator", "partial_fit_estimator"]
+__all__ = ["can_add_rows", "fit_estimator", "partial_fit_estimator"]
 
 FloatArray = npt.NDArray[np.floating]
 # Share of rows whose leave-one-out is unreliable above which a user is told.
@@ -48,7 +50,7 @@ def fit_estimator(e: Any, X: Any, y: Any, sample_weight: Any) -> None:
     scaler = _scaler(e, data) if previous is None else previous.scaler
 
     def fitted(trained: Trained) -> dict[str, Any]:
-        return _fitted(e, trained, scaler, data, X_all, len(data.y))
+        return _fitted(e, trained, options, scaler, data, X_all, len(data.y))
 
     reporter = FitReporter(e, X, y, sample_weight, most_steps(options), fitted)
     with threads_for(sweep_work(len(data.y), len(e.classes_), options)):
@@ -56,6 +58,22 @@ def fit_estimator(e: Any, X: Any, y: Any, sample_weight: Any) -> None:
         attributes = fitted(trained)
     _store(e, attributes, trained, reporter.stopped)
     reporter.close()
+
+
+def can_add_rows(e: Any) -> bool:
+    """Whether an estimator has ``partial_fit``: it adds rows to a variational posterior.
+
+    Raises
+    ------
+    AttributeError
+        If its inference makes none.
+    """
+    if e.inference in METHODS and "variational" not in METHODS[e.inference].approximations:
+        raise AttributeError(
+            f"partial_fit adds rows to a variational posterior, and inference={e.inference!r} makes none; "
+            "use inference='coordinate' or 'natural', or fit to all rows"
+        )
+    return True
 
 
 def partial_fit_estimator(e: Any, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
@@ -75,7 +93,7 @@ def partial_fit_estimator(e: Any, X: Any, y: Any, classes: Any, sample_weight: A
     learned_from = n_rows if memory is None or anew else memory.learned_from
 
     def fitted(trained: Trained) -> dict[str, Any]:
-        return _fitted(e, trained, scaler, data, X_all, learned_from)
+        return _fitted(e, trained, options, scaler, data, X_all, learned_from)
 
     reporter = FitReporter(e, X, y, sample_weight, most_steps(options), fitted)
     with threads_for(sweep_work(n_rows, n_classes, options)):
@@ -129,6 +147,7 @@ def _canonical(
 def _fitted(
     e: Any,
     trained: Trained,
+    options: Options,
     scaler: Scaler,
     data: CanonicalRows,
     X: FloatArray,
@@ -136,8 +155,8 @@ def _fitted(
 ) -> dict[str, Any]:
     """The fitted attributes that a training, finished or not, amounts to."""
     ascent = trained.ascent
-    summary = summarise(trained)
-    model = as_model(trained, scaler, summary.calibration)
+    summary = summarise(trained, METHODS[options.inference].point, options.own)
+    model = as_model(trained, scaler, summary.calibration, options.own)
     proba = np.empty((X.shape[0], len(e.classes_)))
     inside = data.index >= 0
     proba[inside] = summary.proba[data.index[inside]]
@@ -166,6 +185,8 @@ def _fitted(
         "kernel_curve_": np.asarray(trained.kernel_curve),
         "n_iter_": max(1, ascent.n_iter),
         "converged_": ascent.converged,
+        "duality_gap_": ascent.gap,
+        "chains_": None if ascent.chains is None else fitted_chains(ascent.chains, data.y, data.weight),
         "interrupted_": trained.interrupted,
     }
 
@@ -179,12 +200,17 @@ def _store(e: Any, attributes: dict[str, Any], trained: Trained, stopped: bool) 
         warnings.warn(message, category, stacklevel=6)
 
     if e.loo_clipped_ > _CLIPPED_SHARE:
-        warn(
-            f"{e.loo_clipped_:.0%} of the rows all but determine the model on their own; their "
-            "leave-one-out probabilities, and what rests on them, are rough",
-            UserWarning,
+        rows = f"{e.loo_clipped_:.0%} of the rows"
+        why = (
+            f"{rows} all but determine the model on their own"
+            if e.chains_ is None
+            else f"the draws say too little about the model without one row, for {rows}"
         )
+        warn(f"{why}; their leave-one-out probabilities, and what rests on them, are rough", UserWarning)
     if e.interrupted_:
         warn("the fit was interrupted; the model holds the best state reached so far", ConvergenceWarning)
+    elif e.chains_ is not None and not stopped:
+        if e.chains_.problem:
+            warn(e.chains_.problem, ConvergenceWarning)
     elif not e.converged_ and e.tol > 0 and not stopped:
         warn(f"the fit did not converge in {e.n_iter_} sweeps; raise max_iter or tol", ConvergenceWarning)

@@ -45,7 +45,11 @@ class LatentClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[best]
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Class probabilities E[softmax(T f)], shape (n_rows, n_classes); rows sum to one."""
+        """Class probabilities, shape (n_rows, n_classes); rows sum to one.
+
+        E[softmax(T (f + offset))], or the expectation under the likelihood
+        itself where that is a distribution over classes.
+        """
         model, X = self._ready(X)
         return prediction.proba(model, X)
 
@@ -78,25 +82,17 @@ class LatentClassifier(ClassifierMixin, BaseEstimator):
     def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> FloatArray:
         """Draws of the latent functions at X, joint over rows, shape (n_samples, n_rows, n_classes)."""
         model, X = self._ready(X)
-        check_number("n_samples", n_samples, numbers.Integral, 1, False)
-        seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-        return prediction.sample_latents(model, X, n_samples, torch.Generator().manual_seed(seed))
+        return prediction.sample_latents(model, X, n_samples, self._generator(n_samples, random_state))
 
     def sample_proba(self, X: Any, n_samples: int = 1, random_state: Any = None) -> FloatArray:
-        """Draws of the class probabilities softmax(T (f + offset)), shape (n_samples, n_rows, n_classes).
+        """Draws of the class probabilities, shape (n_samples, n_rows, n_classes).
 
-        Their mean over draws tends to ``predict_proba``.
+        Softmax(T (f + offset)) at draws of the latents, or the probabilities
+        of the model's own likelihood. Their mean over draws tends to
+        ``predict_proba``.
         """
-        f = self.sample_latent(X, n_samples, random_state)
-        if self.model_.spread != 1.0:
-            mean = self.predict_latent(X)[0]
-            f = mean + np.sqrt(self.model_.spread) * (f - mean)
-        f += self.model_.offset
-        f *= self.model_.temperature
-        f -= f.max(2, keepdims=True)
-        p = np.exp(f, out=f)
-        p /= p.sum(2, keepdims=True)
-        return p
+        model, X = self._ready(X)
+        return prediction.sample_probabilities(model, X, n_samples, self._generator(n_samples, random_state))
 
     def variation_ratio(self, X: Any, n_samples: int | None = None, random_state: Any = None) -> FloatArray:
         """How often the posterior disagrees with its own majority about the largest latent.
@@ -105,8 +101,9 @@ class LatentClassifier(ClassifierMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_rows, n_features)
         n_samples : int or None
-            None: exactly, by quadrature. A number: from that many draws, as
-            in the paper, one minus the share of the most frequent class.
+            None: exactly, by quadrature, or over all draws of a sampled
+            posterior. A number: from that many draws, as in the paper, one
+            minus the share of the most frequent class.
         random_state : int, RandomState or None
 
         Returns
@@ -189,6 +186,12 @@ class LatentClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
+
+    def _generator(self, n_samples: Any, random_state: Any) -> torch.Generator:
+        """What draws are made with, once their number is known to be one."""
+        check_number("n_samples", n_samples, numbers.Integral, 1, False)
+        seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+        return torch.Generator().manual_seed(seed)
 
     def _ready(self, X: Any) -> tuple[LoadedModel, FloatArray]:
         """The model on its device and validated rows."""

@@ -144,17 +144,24 @@ def _all_value(likelihood: Likelihood, features: Features, m: Tensor, L: Tensor,
 def _pair_value(
     rule: OneRival, features: Features, m: Tensor, L: Tensor, y: Tensor, key: Tensor, step: int
 ) -> Tensor:
-    """Only the two classes a row touches cost P^2; their factors are gathered."""
+    """Only the two classes a row touches cost P^2: one product per class with the rows that touch it.
+
+    Gathering a factor for every row instead took ten times as long.
+    """
     A, residual = features
     with torch.no_grad():
         if rule.sampled:
             rival = drawn_argmax(Draws.of_factor(m, L, rule.seed, step), features, y, key)
         else:
             rival = mean_argmax(m, A, y)
-    classes = torch.stack([y, rival], 1)
-    F = (A[:, None, :] * m[classes]).sum(-1)
-    T = torch.matmul(A[:, None, None, :], L[classes]).squeeze(-2)
-    s2 = (T.square().sum(-1) + residual[:, None]).clamp_min(MIN_VARIANCE)
+        classes = torch.stack([y, rival], 1)
+        label, order = classes.reshape(-1).sort(stable=True)
+        counts = torch.bincount(label, minlength=L.shape[0]).tolist()
+        back = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
+    touching = A.index_select(0, order.div(2, rounding_mode="floor")).split(counts)
+    V = torch.cat([(A_j @ L_j).square().sum(1) for A_j, L_j in zip(touching, L.unbind(), strict=True)])
+    s2 = (V.index_select(0, back).reshape(-1, 2) + residual[:, None]).clamp_min(MIN_VARIANCE)
+    F = (A @ m.mT).gather(1, classes)
     return augmented_pair(F[:, 0], F[:, 1], s2[:, 0], s2[:, 1]).value
 
 

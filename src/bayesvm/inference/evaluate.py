@@ -10,6 +10,7 @@ from torch import Tensor
 from bayesvm.core.gaussian import Gaussian
 from bayesvm.core.sites import Statistics
 from bayesvm.inference.blocks import TrainingRows
+from bayesvm.inference.chains import Chains
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import RivalRule
 
@@ -62,6 +63,13 @@ class Ascent(NamedTuple):
     n_iter : int
         Sweeps, or epochs with minibatches; refused steps count.
     converged, interrupted : bool
+    gap : float or None
+        Of the mode: by what share its objective could be better, at most;
+        where functions have objectives of their own, that of the worst.
+    chains : Chains or None
+        Draws from the posterior, where they were asked for. The rest is then
+        the variational fit that they started from, except that ``n_iter``,
+        ``converged`` and ``interrupted`` are those of the chains.
     """
 
     q: Gaussian
@@ -71,6 +79,8 @@ class Ascent(NamedTuple):
     n_iter: int
     converged: bool
     interrupted: bool
+    gap: float | None = None
+    chains: Chains | None = None
 
 
 def evaluate(rows: TrainingRows, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> Evaluation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayesvm.inference import adam, coordinate, natural
+from bayesvm.inference import adam, coordinate, ecm, gibbs, natural, natural_adam, slice
 from bayesvm.inference.task import Method
 
 __all__ = ["METHODS", "register_inference"]
@@ -11,6 +11,10 @@ METHODS: dict[str, Method] = {
     "coordinate": coordinate.METHOD,
     "natural": natural.METHOD,
     "adam": adam.METHOD,
+    "natural_adam": natural_adam.METHOD,
+    "ecm": ecm.METHOD,
+    "gibbs": gibbs.METHOD,
+    "slice": slice.METHOD,
 }
 
 

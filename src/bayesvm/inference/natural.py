@@ -11,7 +11,7 @@ from bayesvm.inference.coordinate import base_gaussian, change_of_means, probe_f
 from bayesvm.inference.evaluate import Ascent, evaluate
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import RivalRule
-from bayesvm.inference.task import Method, Outcome, Task, on_rows
+from bayesvm.inference.task import Method, Outcome, Task, needs_positive_sites, on_rows
 from bayesvm.progress import Progress, Step
 
 __all__ = ["METHOD", "ascend"]
@@ -89,4 +89,4 @@ def _run(task: Task, progress: Progress) -> Outcome:
     return Outcome(rows, ascent)
 
 
-METHOD = Method(_run, max_iter=60)
+METHOD = Method(_run, max_iter=60, missing=needs_positive_sites)

@@ -18,16 +18,22 @@ class Adam:
     longer than most fits here (measured: 1.2 s against 0.2 s).
     """
 
-    def __init__(self, params: Sequence[Tensor], betas: tuple[float, float] = (0.9, 0.999)) -> None:
+    def __init__(
+        self, params: Sequence[Tensor], betas: tuple[float, float] = (0.9, 0.999), epsilon: float = 1e-8
+    ) -> None:
         self._params = list(params)
         self._betas = betas
+        self._epsilon = epsilon
         self._first = [torch.zeros_like(p) for p in self._params]
         self._second = [torch.zeros_like(p) for p in self._params]
         self._step = 0
 
     def ascend(self, objective: Tensor, rate: float) -> None:
         """One step uphill."""
-        grads: tuple[Tensor | None, ...] = torch.autograd.grad(objective, self._params, allow_unused=True)
+        self.along(torch.autograd.grad(objective, self._params, allow_unused=True), rate)
+
+    def along(self, grads: Sequence[Tensor | None], rate: float) -> None:
+        """One step along given gradients, in the order of the parameters."""
         self._step += 1
         b1, b2 = self._betas
         size = rate * math.sqrt(1.0 - b2**self._step) / (1.0 - b1**self._step)
@@ -37,4 +43,4 @@ class Adam:
                     continue
                 m.lerp_(g, 1.0 - b1)
                 v.mul_(b2).addcmul_(g, g, value=1.0 - b2)
-                p.addcdiv_(m, v.sqrt().add_(1e-8), value=size)
+                p.addcdiv_(m, v.sqrt().add_(self._epsilon), value=size)

@@ -6,14 +6,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from bayesvm.core.likelihoods import Likelihood
+from bayesvm.core.likelihoods import Likelihood, PointLikelihood
 from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.evaluate import Ascent
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import RivalRule
 from bayesvm.progress import Progress, Step
 
-__all__ = ["Member", "Method", "Outcome", "Settings", "Task", "needs_nothing", "on_rows"]
+__all__ = [
+    "Member",
+    "Method",
+    "Outcome",
+    "Settings",
+    "Task",
+    "needs_nothing",
+    "needs_positive_sites",
+    "on_rows",
+]
 
 
 @dataclass(frozen=True)
@@ -26,14 +35,14 @@ class Member:
         The kernel is learned under it; samplers use its values at points.
     rule : RivalRule
         How the sites of a variational fit come about.
-    mode : RivalRule or None
-        How sites come about at the mode, without variances; None if no
-        method looks for the mode.
+    mode : PointLikelihood or None
+        The likelihood at points, without variances; None if no method looks
+        for the mode.
     """
 
     likelihood: Likelihood
     rule: RivalRule
-    mode: RivalRule | None = None
+    mode: PointLikelihood | None = None
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,9 @@ class Settings:
     batch_size : int
     rate : float or None
         Adam's rate; None: the method's own.
+    natural_rate : float or None
+        Step of q in its natural parameters, of methods that do not choose it
+        themselves; None: the method's own.
     learn_kernel, learn_inducing : bool
         For methods that move them together with q.
     n_chains, n_draws : int
@@ -62,6 +74,7 @@ class Settings:
     tol: float = 1e-2
     batch_size: int = 1024
     rate: float | None = None
+    natural_rate: float | None = None
     learn_kernel: bool = False
     learn_inducing: bool = False
     n_chains: int = 4
@@ -101,6 +114,16 @@ def needs_nothing(member: Member) -> str | None:
     return None
 
 
+def needs_positive_sites(member: Member) -> str | None:
+    """Full steps are safe where no row asks for a negative precision, as log-concave likelihoods never do."""
+    if getattr(member.likelihood, "log_concave", True):
+        return None
+    return (
+        f"{type(member.likelihood).__name__} is not log-concave and may ask for a negative precision; "
+        "use 'natural_adam' or 'adam'"
+    )
+
+
 @dataclass(frozen=True)
 class Method:
     """An inference method.
@@ -119,6 +142,8 @@ class Method:
     approximations : tuple of str
         What inducing points may stand for, the default first: "variational",
         "dtc" or "fitc".
+    point : bool
+        Whether it finds a point: class probabilities then come from the means alone.
     """
 
     run: Callable[[Task, Progress], Outcome]
@@ -126,3 +151,4 @@ class Method:
     learns_kernel: bool = False
     missing: Callable[[Member], str | None] = needs_nothing
     approximations: tuple[str, ...] = ("variational",)
+    point: bool = False

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bayesvm.core.kernels.base import Params
 
-__all__ = ["Constant", "Linear"]
+__all__ = ["Constant", "IsotropicLinear", "Linear"]
 
 
 @dataclass(frozen=True)
@@ -55,3 +55,33 @@ class Linear:
 
     def relevance(self, params: Params, n_features: int) -> Tensor:
         return torch.exp(params["log_slope"]).expand(n_features)
+
+
+@dataclass(frozen=True)
+class IsotropicLinear:
+    r"""Linear functions whose weights share one prior variance, :math:`\nu^2 (x^\top z + 1)` (eq. 8.25).
+
+    Parameters
+    ----------
+    intercept : bool
+        Whether there is an intercept, with the same variance as the weights.
+    variance : float or None
+        Starting :math:`\nu^2`; None: such that functions have a variance of one at a typical row.
+    """
+
+    intercept: bool = True
+    variance: float | None = None
+
+    def init(self, X: Tensor) -> Params:
+        size = X.square().sum(-1).mean() + float(self.intercept)
+        start = 1.0 / size.clamp_min(1e-12) if self.variance is None else X.new_tensor(self.variance)
+        return {"log_variance": start.log()}
+
+    def cross(self, params: Params, X: Tensor, Z: Tensor) -> Tensor:
+        return params["log_variance"].exp() * (X @ Z.mT + float(self.intercept))
+
+    def diag(self, params: Params, X: Tensor) -> Tensor:
+        return params["log_variance"].exp() * (X.square().sum(-1) + float(self.intercept))
+
+    def relevance(self, params: Params, n_features: int) -> Tensor:
+        return params["log_variance"].exp().expand(n_features)

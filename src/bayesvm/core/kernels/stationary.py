@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,13 +17,69 @@ from bayesvm.core.kernels.base import Params
 __all__ = ["RBF", "Matern32", "Matern52"]
 
 
-def _squared_distance(X: Tensor, Z: Tensor) -> Tensor:
-    """Squared distances of all pairs of rows through one matrix product."""
-    cross = torch.addmm(Z.square().sum(-1), X, Z.mT, alpha=-2.0)
-    x2 = X.square().sum(-1, keepdim=True)
-    if cross.requires_grad:
-        return (cross + x2).clamp_min(0.0)
-    return cross.add_(x2).clamp_min_(0.0)
+# The derivatives below are in closed form because small problems pay for calls:
+# autograd makes three times as many of the same arithmetic.
+
+
+def _distances(X: Tensor, Z: Tensor) -> Tensor:
+    """Squared distances of all pairs of rows, through one matrix product."""
+    r2 = torch.addmm(torch.linalg.vecdot(Z, Z), X, Z.mT, alpha=-2.0)
+    return r2.add_(torch.linalg.vecdot(X, X)[:, None]).clamp_min_(0.0)
+
+
+def _through_distances(
+    g: Tensor, X: Tensor, Z: Tensor, inverse: Tensor, needed: Sequence[bool]
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Derivatives for rows, inducing points and log length scales.
+
+    ``g`` is twice the derivative for the squared distances of scaled rows X
+    and Z, and ``inverse`` what they were scaled by.
+    """
+    row, column, cross = g.sum(1), g.sum(0), g.mT @ X
+    for_X = for_Z = for_scale = None
+    if needed[0]:
+        for_X = torch.addmm(X * row[:, None], g, Z, alpha=-1.0).mul_(inverse)
+    if needed[1]:
+        for_Z = torch.addcmul(-cross, Z, column[:, None]).mul_(inverse)
+    if needed[2]:  # -sum g (x - z)^2, one feature at a time
+        for_scale = torch.addcmul(cross, Z, column[:, None], value=-0.5).mul_(Z).sum(0).mul_(2.0)
+        for_scale.addmv_(X.square().mT, row, alpha=-1.0)
+        for_scale = for_scale if inverse.shape[0] == X.shape[1] else for_scale.sum(0, keepdim=True)
+    return for_X, for_Z, for_scale
+
+
+class _ScaledDistance(torch.autograd.Function):
+    """Squared distances of all pairs of rows in units of length scales."""
+
+    @staticmethod
+    def forward(ctx: Any, X: Tensor, Z: Tensor, log_length_scale: Tensor) -> Tensor:
+        inverse = torch.exp(-log_length_scale)
+        X, Z = X * inverse, Z * inverse
+        ctx.save_for_backward(X, Z, inverse)
+        return _distances(X, Z)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        X, Z, inverse = ctx.saved_tensors
+        return _through_distances(2.0 * grads[0], X, Z, inverse, ctx.needs_input_grad)
+
+
+class _SquaredExponential(torch.autograd.Function):
+    """Covariances of the RBF kernel."""
+
+    @staticmethod
+    def forward(ctx: Any, X: Tensor, Z: Tensor, log_length_scale: Tensor, log_variance: Tensor) -> Tensor:
+        inverse = torch.exp(-log_length_scale)
+        X, Z = X * inverse, Z * inverse
+        k = exp_(_distances(X, Z).sub_(2.0 * log_variance), -0.5)
+        ctx.save_for_backward(k, X, Z, inverse)
+        return k
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        k, X, Z, inverse = ctx.saved_tensors
+        g = grads[0] * k
+        return *_through_distances(-g, X, Z, inverse, ctx.needs_input_grad), g.sum()
 
 
 @dataclass(frozen=True)
@@ -52,8 +110,7 @@ class _Stationary(ABC):
         }
 
     def cross(self, params: Params, X: Tensor, Z: Tensor) -> Tensor:
-        scale = torch.exp(-params["log_length_scale"])
-        k = self.profile(_squared_distance(X * scale, Z * scale))
+        k = self.profile(_ScaledDistance.apply(X, Z, params["log_length_scale"]))  # type: ignore[no-untyped-call]
         variance = params["log_variance"].exp()
         return variance * k if k.requires_grad or variance.requires_grad else k.mul_(variance)
 
@@ -75,6 +132,11 @@ class _Stationary(ABC):
 @dataclass(frozen=True)
 class RBF(_Stationary):
     r"""Squared exponential, :math:`\sigma^2 \exp(-r^2/2)`."""
+
+    def cross(self, params: Params, X: Tensor, Z: Tensor) -> Tensor:
+        log_length_scale, log_variance = params["log_length_scale"], params["log_variance"]
+        k: Tensor = _SquaredExponential.apply(X, Z, log_length_scale, log_variance)  # type: ignore[no-untyped-call]
+        return k
 
     def profile(self, r2: Tensor) -> Tensor:
         return exp_of(r2, -0.5) if r2.requires_grad else exp_(r2, -0.5)

@@ -28,8 +28,12 @@ class RowTerms(NamedTuple):
     W: Tensor
 
 
+@runtime_checkable
 class Likelihood(Protocol):
-    """A (pseudo-)likelihood of a class given the latent functions of a row."""
+    """A (pseudo-)likelihood of a class given the latent functions of a row.
+
+    One whose ``W`` may be negative says so with ``log_concave = False``.
+    """
 
     @property
     def shift_invariant(self) -> bool:

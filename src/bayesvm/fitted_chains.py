@@ -1,0 +1,98 @@
+"""The draws of a fit as plain arrays: what an estimator keeps and shows of its chains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bayesvm.inference.chains import Chains
+from bayesvm.model import to_numpy
+
+__all__ = ["FittedChains", "fitted_chains"]
+
+FloatArray = npt.NDArray[np.floating]
+
+
+@dataclass(frozen=True, repr=False)
+class FittedChains:
+    """Draws from the posterior, by chain.
+
+    Attributes
+    ----------
+    v : ndarray of shape (n_chains, n_draws, n_latents, n_inducing)
+        Whitened values of the latent functions at the inducing points.
+    f : ndarray of shape (n_chains, n_draws, n_distinct_rows, n_latents)
+        Latents of the distinct training rows. With more than two classes and
+        a likelihood that sees differences only, they are centred over the
+        classes.
+    log_likelihood : ndarray of shape (n_chains, n_draws, n_distinct_rows)
+        Of each distinct row, for one unit of its weight.
+    y : ndarray of shape (n_distinct_rows,)
+        Class indices of the distinct rows.
+    weight : ndarray of shape (n_distinct_rows,)
+    r_hat : float
+        Largest split R-hat among the latents and the log-likelihood; 1 where
+        the chains agree.
+    bulk_sample_size, tail_sample_size : float
+        How many independent draws the chains are worth at least, for the
+        middle of a distribution and for its tails.
+    enough : float
+        How many are asked for.
+    n_steps, thinning : int
+        Transitions of each chain altogether, and between kept draws.
+    converged : bool
+    """
+
+    v: FloatArray
+    f: FloatArray
+    log_likelihood: FloatArray
+    y: npt.NDArray[np.int64]
+    weight: FloatArray
+    r_hat: float
+    bulk_sample_size: float
+    tail_sample_size: float
+    enough: float
+    n_steps: int
+    thinning: int
+    converged: bool
+
+    @property
+    def problem(self) -> str:
+        """What a user should know if the chains have not converged; empty if they have."""
+        if self.converged:
+            return ""
+        return (
+            f"the chains have not converged after {self.n_steps} transitions: R-hat is {self.r_hat:.3f} "
+            f"(should be below 1.05), and they are worth {self.bulk_sample_size:.0f} independent draws, "
+            f"{self.tail_sample_size:.0f} for tails ({self.enough:.0f} are enough). Raise max_iter, or use "
+            "fewer rows or inducing points"
+        )
+
+    def __repr__(self) -> str:
+        K, S = self.v.shape[:2]
+        state = "converged" if self.converged else "not converged"
+        return (
+            f"<{K} chains of {S} draws, {self.thinning} transitions apart: {state}, R-hat {self.r_hat:.3f}, "
+            f"worth {min(self.bulk_sample_size, self.tail_sample_size):.0f} independent draws>"
+        )
+
+
+def fitted_chains(chains: Chains, y: npt.NDArray[np.int64], weight: npt.NDArray[np.floating]) -> FittedChains:
+    """Chains as arrays, with the labels and weights of the rows they are about."""
+    verdict = chains.verdict
+    return FittedChains(
+        v=to_numpy(chains.v),
+        f=to_numpy(chains.f),
+        log_likelihood=to_numpy(chains.log_likelihood),
+        y=np.asarray(y),
+        weight=np.asarray(weight),
+        r_hat=verdict.r_hat,
+        bulk_sample_size=verdict.bulk,
+        tail_sample_size=verdict.tail,
+        enough=verdict.enough,
+        n_steps=chains.steps,
+        thinning=chains.thinning,
+        converged=chains.converged,
+    )
