@@ -7,7 +7,7 @@ TORCH ?=
 STAMP := $(VENV)/.installed
 PEERS_VENV ?= .venv-peers
 
-.PHONY: env peers-env demo test test-all lint types benchmarks race figures clean
+.PHONY: env peers-env demo test test-all lint types benchmarks race family figures clean
 
 env: $(STAMP)
 
@@ -57,10 +57,16 @@ benchmarks: env
 race: peers-env
 	$(BIN)/python benchmarks/peers.py --json results/benchmarks/peers.json
 
+# Every model of the library on ten sets, and SVGPClassifier against GPflow step by step.
+family: peers-env
+	$(BIN)/python benchmarks/family.py --json results/benchmarks/family.json
+	$(BIN)/python benchmarks/svgp.py --json results/benchmarks/svgp.json
+
 figures: env
 	$(BIN)/python docs/figures/decision_regions.py
 	$(BIN)/python docs/figures/peers.py
 	$(BIN)/python docs/figures/report.py
+	$(BIN)/python docs/figures/mean_field.py
 
 clean:
 	rm -rf $(VENV) $(PEERS_VENV) build dist demo-output .pytest_cache .mypy_cache .ruff_cache

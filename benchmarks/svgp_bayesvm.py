@@ -20,7 +20,7 @@ from bayesvm.core.gaussian import Gaussian
 from bayesvm.core.likelihoods import RobustMax, Softmax
 from bayesvm.inference import adam
 from bayesvm.inference.blocks import TrainingRows
-from bayesvm.inference.natural_adam import NaturalAdam
+from bayesvm.inference.natural_adam_walk import NaturalAdam
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import MIN_VARIANCE, AllRivals
 from bayesvm.inference.task import Outcome, Settings

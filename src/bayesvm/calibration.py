@@ -21,7 +21,6 @@ __all__ = [
     "Deviations",
     "fit_calibration",
     "fit_offsets",
-    "fit_temperature",
     "loss_curve",
 ]
 
@@ -101,7 +100,9 @@ def loss_curve(
     return curve
 
 
-def fit_calibration(F: Tensor, s2: Tensor | Deviations, y: Tensor, weight: Tensor) -> Calibration:
+def fit_calibration(
+    F: Tensor, s2: Tensor | Deviations, y: Tensor, weight: Tensor, offsets: bool = True
+) -> Calibration:
     """Temperature, spread and offsets of least leave-one-out log-loss, within their priors' reach.
 
     Spreads are tried from one downwards until they no longer pay. The best
@@ -124,6 +125,8 @@ def fit_calibration(F: Tensor, s2: Tensor | Deviations, y: Tensor, weight: Tenso
         curve, cost, spread = tried, new_cost, float(smaller)
     s2 = spread * s2
     T = _smallest_good(curve, slack)
+    if not offsets:
+        return Calibration(T, spread, (0.0,) * F.shape[1])
     log_odds = fit_offsets(F, s2, y, weight, T)
     middle = int(np.argmin(np.abs(TEMPERATURES - T)))
     near = np.arange(max(0, middle - 2), min(middle + 3, n))
@@ -131,14 +134,6 @@ def fit_calibration(F: Tensor, s2: Tensor | Deviations, y: Tensor, weight: Tenso
     curve[near] = loss_curve(F, s2, y, weight, TEMPERATURES[near], log_odds)
     T = _smallest_good(curve, slack)
     return Calibration(T, spread, tuple((log_odds / T).tolist()))
-
-
-def fit_temperature(F: Tensor, y: Tensor, weight: Tensor) -> Calibration:
-    """Temperature alone, of latents that are taken for known: the largest stays the most probable."""
-    slack = _INDIFFERENCE * float(weight.sum())
-    known = torch.zeros_like(F)
-    curve = _coarse_to_fine(lambda i: loss_curve(F, known, y, weight, TEMPERATURES[i]), slack)
-    return Calibration(_smallest_good(curve, slack), 0.0, (0.0,) * F.shape[1])
 
 
 def _margins(F: Tensor, s2: Tensor | Deviations, y: Tensor) -> tuple[Tensor, Tensor]:

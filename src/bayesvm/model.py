@@ -54,6 +54,9 @@ class Model:
         to all classes, which nothing depends on, is left out.
     likelihood : ProperLikelihood or None
         Whose class probabilities to use; None: the calibrated softmax.
+    pooled : bool
+        Whether the classes of a row share their mean variance in class
+        probabilities, so that the largest latent mean decides.
     """
 
     scaler: Scaler
@@ -70,6 +73,7 @@ class Model:
     draws: FloatArray | None = None
     centred: bool = False
     likelihood: ProperLikelihood | None = None
+    pooled: bool = False
 
     def on(self, device: str, dtype: torch.dtype) -> LoadedModel:
         """The model as tensors on a device."""
@@ -104,6 +108,7 @@ class LoadedModel:
         """Moments and temperature from which class probabilities are computed (eqs. 6.7, 6.9)."""
         model = self.model
         offset = torch.as_tensor(model.offset, dtype=F.dtype, device=F.device)
+        s2 = pooled(s2) if model.pooled else s2
         return F + offset, model.spread * s2, model.temperature
 
     def probabilities_at(self, f: Tensor, mean: Tensor) -> Tensor:
@@ -125,6 +130,11 @@ class LoadedModel:
     def features(self, X: FloatArray) -> Features:
         """Whitened features of rows in the units of the data."""
         return whitened_features(self.kernel, self.params, self.Z, self.Lz, self.rows(X))
+
+
+def pooled(s2: Tensor) -> Tensor:
+    """The mean variance of each row's classes, for all of them."""
+    return s2.mean(1, keepdim=True).expand_as(s2)
 
 
 def to_numpy(t: Tensor) -> FloatArray:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bayesvm.core import linalg
 from bayesvm.core.argmax import argmax_probability, log_variation_ratio
-from bayesvm.core.predictive import expected_softmax, predictive_moments
+from bayesvm.core.predictive import expected_softmax, in_order_of, predictive_moments
 from bayesvm.latents import latent_moments, latents_of_classes
 from bayesvm.model import LoadedModel
 from bayesvm.prediction_from_draws import drawn_entropies, drawn_log_ratio, drawn_proba, drawn_ratio
@@ -86,7 +86,8 @@ def proba(model: LoadedModel, X: FloatArray) -> FloatArray:
     def softmax(F: Tensor, s2: Tensor) -> tuple[Tensor, ...]:
         if likelihood is not None:
             return (likelihood.probabilities(F, s2).proba,)
-        return (expected_softmax(*model.calibrated(F, s2), _NODES),)
+        p = expected_softmax(*model.calibrated(F, s2), _NODES)
+        return (in_order_of(F, p) if model.model.pooled else p,)
 
     return map_rows(model, X, softmax, 2 * _NODES * model.model.n_classes)[0]
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bayesvm.calibration import Calibration, Deviations, fit_calibration, fit_temperature
+from bayesvm.calibration import Calibration, Deviations, fit_calibration
 from bayesvm.core.leave_one_out import MIN_REMAINING
 from bayesvm.core.likelihoods import ProperLikelihood
-from bayesvm.core.predictive import expected_softmax
+from bayesvm.core.predictive import expected_softmax, in_order_of
 from bayesvm.leave_one_out import LeaveOneOut, leave_one_out
+from bayesvm.model import pooled
 from bayesvm.training import Trained
 
 __all__ = ["LeaveOneOutSummary", "summarise"]
@@ -52,31 +53,32 @@ class LeaveOneOutSummary:
 
 
 def summarise(
-    trained: Trained, point: bool = False, likelihood: ProperLikelihood | None = None
+    trained: Trained, decides: bool = False, likelihood: ProperLikelihood | None = None
 ) -> LeaveOneOutSummary:
     """Fit the calibration to the leave-one-out latents and score the result.
 
     Parameters
     ----------
     trained : Trained
-    point : bool
-        Class probabilities come from the latent means alone, as the mode is a point.
+    decides : bool
+        Whether the largest latent mean is to be the most probable class:
+        then there are no offsets, and the classes of a row share a variance.
     likelihood : ProperLikelihood or None
         One that has class probabilities of its own: they are used as they
         are, without calibration.
     """
     rows = trained.rows
     loo = leave_one_out(rows, trained.ascent)
+    if decides:
+        loo = replace(loo, s2=pooled(loo.s2))
     n = min(len(rows), _CALIBRATION_ROWS, _CALIBRATION_NUMBERS // rows.n_classes + 1)
     with torch.no_grad():
         if likelihood is not None:
             calibration = Calibration(1.0, 1.0, (0.0,) * rows.n_classes)
-        elif point:
-            calibration = fit_temperature(loo.F[:n], rows.y[:n], rows.weight[:n])
         else:
             spread = loo.s2 if loo.deviations is None else Deviations(loo.deviations)
-            calibration = fit_calibration(loo.F[:n], spread[:n], rows.y[:n], rows.weight[:n])
-        proba = _probabilities(loo, calibration, likelihood)
+            calibration = fit_calibration(loo.F[:n], spread[:n], rows.y[:n], rows.weight[:n], not decides)
+        proba = _probabilities(loo, calibration, likelihood, decides)
     y = rows.y.cpu().numpy()
     weight = rows.weight.to(torch.float64).cpu().numpy()
     total = weight.sum()
@@ -95,7 +97,7 @@ def summarise(
 
 
 def _probabilities(
-    loo: LeaveOneOut, calibration: Calibration, likelihood: ProperLikelihood | None
+    loo: LeaveOneOut, calibration: Calibration, likelihood: ProperLikelihood | None, decides: bool
 ) -> FloatArray:
     """Class probabilities of every row without it, shape (M, C)."""
     offset = loo.F.new_tensor(calibration.offset)
@@ -109,6 +111,7 @@ def _probabilities(
         elif likelihood is None:
             variances = calibration.spread * loo.s2[part]
             p = expected_softmax(loo.F[part] + offset, variances, calibration.temperature, _NODES)
+            p = in_order_of(loo.F[part], p) if decides else p
         else:
             p = likelihood.probabilities(loo.F[part], loo.s2[part]).proba
         proba[part] = p.cpu().numpy()

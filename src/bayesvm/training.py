@@ -266,9 +266,13 @@ def _ridge_start(rows: TrainingRows, n_latents: int, centred: bool) -> Natural:
 
 
 def as_model(
-    trained: Trained, scaler: Scaler, calibration: Calibration, likelihood: ProperLikelihood | None
+    trained: Trained,
+    scaler: Scaler,
+    calibration: Calibration,
+    decides: bool,
+    likelihood: ProperLikelihood | None,
 ) -> Model:
-    """The result as plain arrays; the likelihood is one whose own probabilities are to be used."""
+    """The result as plain arrays, with what ``summarise`` was told."""
     rows, q, chains = trained.rows, trained.ascent.q, trained.ascent.chains
     return Model(
         scaler=scaler,
@@ -285,4 +289,5 @@ def as_model(
         draws=None if chains is None else to_numpy(chains.merged()),
         centred=chains is not None and chains.centred,
         likelihood=likelihood,
+        pooled=decides,
     )

@@ -155,6 +155,15 @@ def test_modes_say_how_far_they_may_be_from_the_best(name):
     assert fitted("multiclass", 2).duality_gap_ is None
 
 
+@pytest.mark.parametrize(("name", "n_classes"), [case for case in CASES if "mode" in case[0]])
+def test_the_largest_latent_decides_at_the_mode(name, n_classes):
+    X, _ = problem(n_classes)
+    model = fitted(name, n_classes)
+    grid = np.random.default_rng(0).normal(size=(300, X.shape[1])) * X.std(0) + X.mean(0)
+    assert np.array_equal(model.predict(grid), model.predict_latent(grid)[0].argmax(1))
+    assert model.uncertainty(grid).epistemic.mean() > 1e-4
+
+
 def test_methods_that_do_not_fit_a_model_say_what_is_missing():
     X, y = problem(3)
     with pytest.raises(ValueError, match="inference='gibbs' cannot fit BayesianSVC here"):

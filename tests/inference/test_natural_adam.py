@@ -13,7 +13,8 @@ from bayesvm.core.likelihoods import MulticlassHinge, OneVsRest, RobustMax, Soft
 from bayesvm.core.likelihoods.binary_hinge import BinaryHinge
 from bayesvm.inference import coordinate, natural_adam
 from bayesvm.inference.evaluate import evaluate
-from bayesvm.inference.natural_adam import METHOD, NaturalAdam, ascend
+from bayesvm.inference.natural_adam import METHOD, ascend
+from bayesvm.inference.natural_adam_walk import NaturalAdam
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import AllRivals, OneRival
 from bayesvm.inference.task import Member, Settings, Task

@@ -14,6 +14,7 @@ from bayesvm.core.elementwise import exp_
 __all__ = [
     "PredictiveMoments",
     "expected_softmax",
+    "in_order_of",
     "log_softmax_pairwise",
     "margins_at_nodes",
     "normal_nodes",
@@ -116,6 +117,16 @@ def expected_softmax(F: Tensor, s2: Tensor, T: float, n_nodes: int = 128) -> Ten
     p = exp_(f.sub_(f.amax(0)))
     p /= p.sum(0)
     return _normalised((p @ w).mT)
+
+
+def in_order_of(F: Tensor, proba: Tensor) -> Tensor:
+    """The same probabilities in the order of the means, shape (N, C).
+
+    Where all classes of a row have the same variance the expected softmax is
+    in the order of the means; nodes that are not symmetric in the classes
+    leave near ties the wrong way round.
+    """
+    return torch.empty_like(proba).scatter_(1, F.argsort(dim=1, stable=True), proba.sort(1).values)
 
 
 def _normalised(proba: Tensor) -> Tensor:

@@ -155,8 +155,9 @@ def _fitted(
 ) -> dict[str, Any]:
     """The fitted attributes that a training, finished or not, amounts to."""
     ascent = trained.ascent
-    summary = summarise(trained, METHODS[options.inference].point, options.own)
-    model = as_model(trained, scaler, summary.calibration, options.own)
+    decides = METHODS[options.inference].decides
+    summary = summarise(trained, decides, options.own)
+    model = as_model(trained, scaler, summary.calibration, decides, options.own)
     proba = np.empty((X.shape[0], len(e.classes_)))
     inside = data.index >= 0
     proba[inside] = summary.proba[data.index[inside]]

@@ -53,10 +53,10 @@ class LinearBayesianSVC(CallbackSupportMixin, LatentClassifier):
         ones, or .7 with ``expectation="augmented"``; with many rows .98, or
         .5, as the augmented bound grows ever more sure of itself.
         "em": the mode, the classical machine, to a certified gap
-        (``duality_gap_``). Class probabilities come from the mode alone, so
-        that predictions are those of ``LinearSVC``; the distribution of the
-        weights is the variational one moved there, which on separable data
-        is far too narrow.
+        (``duality_gap_``). Class probabilities keep the order of its
+        functions, so predictions are those of ``LinearSVC``; the distribution
+        of the weights is the variational one moved there, to be taken as
+        rough.
         "gibbs": draws from the posterior itself, slowest.
     expectation : {"exact", "augmented"}, default="exact"
         The expected hinge in closed form, or the bound of the papers.

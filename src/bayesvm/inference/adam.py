@@ -22,7 +22,7 @@ from bayesvm.inference.rivals import MIN_VARIANCE, AllRivals, OneRival, RivalRul
 from bayesvm.inference.task import Method, Outcome, Settings, Task
 from bayesvm.progress import Progress, Step
 
-__all__ = ["METHOD", "PAPER_EPOCHS", "PAPER_RATE", "ascend"]
+__all__ = ["METHOD", "PAPER_EPOCHS", "PAPER_RATE", "ascend", "recent_gain"]
 
 PAPER_RATE = 5e-4
 PAPER_EPOCHS = 1000
@@ -79,7 +79,7 @@ def ascend(
             if not math.isfinite(epoch_bound) or float(raw.detach().abs().max()) > _LARGEST_PARAMETER:
                 raise ArithmeticError("q left the range of numbers")
             curve.append(epoch_bound)
-            gain = _recent_gain(curve)
+            gain = recent_gain(curve)
             converged = settings.tol > 0 and gain < settings.tol * float(total)
             if progress(Step("adam", epoch, settings.max_iter, epoch_bound, gain, state)) or converged:
                 break
@@ -92,7 +92,7 @@ def ascend(
     return state()
 
 
-def _recent_gain(curve: list[float]) -> float:
+def recent_gain(curve: list[float]) -> float:
     """How much the mean bound of the last epochs exceeds that of the ones before."""
     if len(curve) < 2 * _RECENT_EPOCHS:
         return math.inf

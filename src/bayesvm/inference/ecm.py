@@ -313,4 +313,4 @@ def _run(task: Task, progress: Progress) -> Outcome:
     return Outcome(rows, ascent)
 
 
-METHOD = Method(_run, max_iter=100, missing=_missing, approximations=("dtc", "fitc"), point=True)
+METHOD = Method(_run, max_iter=100, missing=_missing, approximations=("dtc", "fitc"), decides=True)

@@ -142,8 +142,9 @@ class Method:
     approximations : tuple of str
         What inducing points may stand for, the default first: "variational",
         "dtc" or "fitc".
-    point : bool
-        Whether it finds a point: class probabilities then come from the means alone.
+    decides : bool
+        Whether the largest latent mean is meant to decide: class
+        probabilities then have no offsets and one variance for all classes.
     """
 
     run: Callable[[Task, Progress], Outcome]
@@ -151,4 +152,4 @@ class Method:
     learns_kernel: bool = False
     missing: Callable[[Member], str | None] = needs_nothing
     approximations: tuple[str, ...] = ("variational",)
-    point: bool = False
+    decides: bool = False
