@@ -1,12 +1,14 @@
 """Chains as ArviZ wants them, before and after its version 1.0."""
 
 import sys
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from bayesvm import BayesianSVC, BinaryBayesianSVC, LinearBayesianSVC, SVGPClassifier
 from bayesvm.chains_export import to_arviz
 from bayesvm.core.likelihoods import BinaryHinge
 from bayesvm.fitted_chains import FittedChains, fitted_chains
@@ -84,8 +86,22 @@ def test_without_arviz_the_error_says_what_to_install(monkeypatch):
 
 
 def test_an_estimator_without_chains_is_told_so():
-    with pytest.raises(ValueError, match="inference='slice'"):
+    with pytest.raises(ValueError, match="inference='slice' or 'gibbs'"):
         to_arviz(SimpleNamespace())
+
+
+@pytest.mark.parametrize(
+    ("estimator", "sampler"),
+    [
+        (BayesianSVC(), "slice"),
+        (SVGPClassifier(), "slice"),
+        (BinaryBayesianSVC(), "slice' or 'gibbs"),
+        (LinearBayesianSVC(), "gibbs"),
+    ],
+)
+def test_the_sampler_advised_is_one_that_the_estimator_has(estimator, sampler):
+    with pytest.raises(ValueError, match=f"has no chains; fit it with inference='{sampler}'$"):
+        to_arviz(estimator)
 
 
 def test_a_pipeline_may_end_in_the_estimator(monkeypatch):
@@ -100,5 +116,10 @@ def test_a_pipeline_may_end_in_the_estimator(monkeypatch):
 def test_chains_say_in_words_what_is_wrong():
     chains = _estimator().chains_
     assert "not converged" in repr(chains)
-    for word in ("R-hat", "1.010", "250", "max_iter"):
+    for word in ("they agree", "300", "250", "n_draws and max_iter"):
         assert word in chains.problem
+    apart = replace(chains, r_hat=1.2)
+    for word in ("they disagree", "1.200", "1.05", "Raise n_draws and max_iter"):
+        assert word in apart.problem
+    assert "Raise max_iter" in replace(apart, v=np.zeros((4, 500, 3, 5))).problem
+    assert replace(chains, converged=True).problem == ""

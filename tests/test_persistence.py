@@ -16,7 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import bayesvm
-from bayesvm import BayesianSVC
+from bayesvm import BayesianSVC, SVGPClassifier
+from bayesvm.core.likelihoods import Softmax
 from bayesvm.kernels import KERNEL_NAMES, RBF
 from bayesvm.persistence import TRUSTED_TYPES
 
@@ -123,6 +124,40 @@ def test_foreign_types_are_refused(tmp_path):
     path = bayesvm.save(BayesianSVC(kernel=Foreign(), **FAST).fit(X, y), tmp_path / "foreign.skops")
     with pytest.raises(ValueError, match=r"does not trust.*Foreign"):
         bayesvm.load(path)
+
+
+@dataclass(frozen=True)
+class OwnSoftmax(Softmax):
+    """A user's likelihood, of a type that the library does not know."""
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        (SVGPClassifier(10, likelihood=OwnSoftmax(), max_iter=30, tol=1.0, **FAST), ["OwnSoftmax"]),
+        (BayesianSVC(kernel=Foreign(), **FAST), ["Foreign"]),
+    ],
+    ids=["likelihood", "kernel"],
+)
+def test_types_of_ones_own_load_if_they_are_named(model, names, tmp_path):
+    X, y = three_blobs(30)
+    path = bayesvm.save(model.fit(X, y), tmp_path / "own.skops")
+    trusted = [f"{__name__}.{name}" for name in names]
+    with pytest.raises(ValueError, match=rf"name them: bayesvm\.load\(path, trusted=\['{trusted[0]}'\]\)"):
+        bayesvm.load(path)
+    with pytest.raises(ValueError, match=rf"does not trust.*{names[0]}"):
+        bayesvm.load(path, trusted=["some.Other"])
+    again = bayesvm.load(path, trusted=trusted)
+    assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    with pytest.raises(ValueError, match="must be a list of names"):
+        bayesvm.load(path, trusted=trusted[0])
+
+
+def test_naming_one_type_lets_no_other_in(tmp_path):
+    path = tmp_path / "bad.skops"
+    skops_io.dump({"model": BayesianSVC(kernel=Foreign()), "run": os.system}, path)
+    with pytest.raises(ValueError, match=r"does not trust: \['posix\.system'\]|does not trust.*system"):
+        bayesvm.load(path, trusted=[f"{__name__}.Foreign"])
 
 
 class Payload:

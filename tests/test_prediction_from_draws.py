@@ -12,7 +12,7 @@ from bayesvm.core.kernels import RBF
 from bayesvm.core.likelihoods import BinaryHinge, MulticlassHinge, Probabilities, Softmax
 from bayesvm.inference import gibbs
 from bayesvm.inference import slice as elliptical
-from bayesvm.latents import spread_of_draws
+from bayesvm.latents import common_part, spread_of_draws
 from bayesvm.leave_one_out import leave_one_out
 from bayesvm.model import Model
 from bayesvm.scaling import Scaler, fit_scaler
@@ -121,6 +121,41 @@ def test_centred_draws_have_the_variances_of_the_functions_they_came_from():
     centred = (f - f.mean(2, keepdim=True)).var(0)
     np.testing.assert_allclose(spread_of_draws(centred, True), 1.0, rtol=0.03)
     assert torch.equal(spread_of_draws(centred, False), centred)
+
+
+def test_the_common_part_of_centred_draws_has_the_variance_that_their_spread_adds():
+    draws = torch.as_tensor(_model(3, 3, seed=5).draws) * torch.tensor([[[0.3], [1.0], [2.0]]])
+    draws = draws - draws.mean(1, keepdim=True)
+    deviations = draws - draws.mean(0)
+    A = torch.randn(20, 6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    variance = torch.einsum("np,sjp->snj", A, deviations).square().mean(0)
+    added = spread_of_draws(variance, True) - variance
+    u = A @ common_part(deviations, 20_000, torch.Generator().manual_seed(2))
+    np.testing.assert_allclose(u.var(1)[:, None].expand(-1, 3), added, rtol=0.06)
+    assert float((u.mean(1) / u.std(1)).abs().max()) < 0.03
+
+
+def test_samples_of_centred_draws_have_the_predicted_spread_and_the_same_differences():
+    model = _model(3, 3, seed=7)
+    draws = model.draws - model.draws.mean(1, keepdims=True)
+    drawn, _ = _pair(replace(model, draws=draws, centred=True))
+    f = prediction.sample_latents(drawn, NEW, 6000, torch.Generator().manual_seed(0))
+    mean, std = prediction.map_rows(drawn, NEW, lambda F, s2: (F, s2.sqrt()), 1)
+    np.testing.assert_allclose(f.mean(0), mean, atol=0.1)
+    np.testing.assert_allclose(f.std(0), std, rtol=0.06)
+    plain, _ = _pair(model)
+    other = prediction.sample_latents(plain, NEW, 6000, torch.Generator().manual_seed(0))
+    lead, same = f[..., :1] - f[..., 1:], other[..., :1] - other[..., 1:]
+    np.testing.assert_allclose(lead.std(0), same.std(0), rtol=0.06)
+
+
+def test_a_single_draw_says_little_about_the_ratio():
+    for n_latents, n_classes in ((1, 2), (3, 3), (8, 8)):
+        model = _model(n_latents, n_classes, seed=6)
+        lone, _ = _pair(replace(model, draws=model.draws[:1]))
+        ratio = prediction.log_ratio(lone, NEW)
+        assert (ratio > np.log(1.0 / 3.0)).all()
+        assert (ratio <= np.log(1.0 - 1.0 / n_classes)).all()
 
 
 class Known:

@@ -12,6 +12,9 @@ from bayesvm.fitted_chains import FittedChains
 
 __all__ = ["to_arviz"]
 
+# Names of samplers, for estimators that do not have all of them.
+_SAMPLERS = {"BayesianSVC": "'slice'", "SVGPClassifier": "'slice'", "LinearBayesianSVC": "'gibbs'"}
+
 
 def to_arviz(estimator: Any) -> Any:
     """The draws of a sampled estimator for ArviZ: ``InferenceData``, or a ``DataTree`` from ArviZ 1.0 on.
@@ -20,7 +23,8 @@ def to_arviz(estimator: Any) -> Any:
     and the whitened inducing values ``v``; ``log_likelihood`` of every row,
     for one unit of its weight; ``sample_stats`` with the weighted log-likelihood
     ``log_likelihood`` of all rows; ``observed_data`` with the labels' indices and the
-    weights.
+    weights. With more than two classes and a likelihood that sees differences
+    only, ``f`` and ``v`` are centred over the classes: their sum is zero in every draw.
 
     Parameters
     ----------
@@ -41,9 +45,9 @@ def to_arviz(estimator: Any) -> Any:
     last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
     chains = getattr(last, "chains_", None)
     if not isinstance(chains, FittedChains):
-        raise ValueError(
-            f"{type(last).__name__} has no chains; fit it with inference='slice' (binary models: or 'gibbs')"
-        )
+        name = type(last).__name__
+        samplers = _SAMPLERS.get(name, "'slice' or 'gibbs'")
+        raise ValueError(f"{name} has no chains; fit it with inference={samplers}")
     f = np.asarray(chains.f, dtype=np.float64)
     groups: dict[str, dict[str, Any]] = {
         "posterior": {"f": f, "v": chains.v},

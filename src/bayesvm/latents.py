@@ -7,34 +7,34 @@ from torch import Tensor
 
 from bayesvm.core import gaussian
 from bayesvm.core.covariance import Features
+from bayesvm.core.likelihoods.difference import dealt as latents_of_classes
+from bayesvm.core.likelihoods.difference import dealt_latents
 from bayesvm.model import LoadedModel
 
-__all__ = ["dealt_latents", "latent_moments", "latents_of_classes", "spread_of_draws"]
-
-
-def latents_of_classes(F: Tensor, s2: Tensor) -> tuple[Tensor, Tensor]:
-    """Moments per class; two classes share one function of their difference (eq. 7.1).
-
-    Predictions depend on differences alone, so the difference g is dealt
-    evenly: means -g/2 and g/2, variances Var(g)/2 each.
-    """
-    if F.shape[1] > 1:
-        return F, s2
-    return torch.cat([-0.5 * F, 0.5 * F], 1), (0.5 * s2).expand(-1, 2)
-
-
-def dealt_latents(f: Tensor) -> Tensor:
-    """Latents per class (..., C) for functions (..., J): a difference g becomes -g/2 and g/2."""
-    return f if f.shape[-1] > 1 else torch.cat([-0.5 * f, 0.5 * f], -1)
+__all__ = ["common_part", "dealt_latents", "latent_moments", "latents_of_classes", "spread_of_draws"]
 
 
 def spread_of_draws(variance: Tensor, centred: bool) -> Tensor:
-    """Variances of independent functions whose differences vary as those of the draws (eq. 8.38).
+    """Variances of functions before their draws were centred, if they were (eq. 8.38).
 
-    Centring takes the share 1/J of the variance of J independent functions away.
+    Centring takes the share 1/J of the variance of J independent functions
+    away. A part common to all functions brings it back and leaves their
+    differences as they are; ``common_part`` draws it.
     """
     J = variance.shape[-1]
-    return variance * (J / (J - 1)) if centred and J > 1 else variance
+    return variance + variance.mean(-1, keepdim=True) / (J - 1) if centred and J > 1 else variance
+
+
+def common_part(deviations: Tensor, n_samples: int, generator: torch.Generator) -> Tensor:
+    """Draws (P, n_samples) of what all J functions of centred draws have in common, mean zero.
+
+    Deviations (S, J, P) of one function or another, taken at random, have the
+    mean covariance of the functions; over J - 1 it is the one in ``spread_of_draws``.
+    """
+    S, J, _ = deviations.shape
+    draw = torch.randint(S, (n_samples,), generator=generator)
+    function = torch.randint(J, (n_samples,), generator=generator)
+    return deviations[draw.to(deviations.device), function.to(deviations.device)].mT / (J - 1) ** 0.5
 
 
 def latent_moments(model: LoadedModel, features: Features) -> tuple[Tensor, Tensor]:

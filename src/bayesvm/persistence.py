@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -76,21 +77,35 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], trusted: Iterable[str] = ()) -> Any:
     """Read what ``save`` wrote; no code in the file is run.
+
+    Parameters
+    ----------
+    path : str or path
+    trusted : iterable of str
+        Further types that may be in the file, such as "my_module.MyKernel"
+        for a model with a kernel or likelihood of your own. Whoever wrote the
+        file can make objects of these types with any content: name only
+        types that you know, and open only files from sources you trust.
 
     Raises
     ------
     ValueError
         If the file is not a model, or contains a type that neither skops nor
-        this library trusts.
+        this library nor the caller trusts.
     """
+    if isinstance(trusted, str):
+        raise ValueError(
+            f"trusted={trusted!r} is not valid; it must be a list of names, such as [{trusted!r}]"
+        )
+    all_trusted = [*TRUSTED_TYPES, *trusted]
     io = _skops_io()
     source = Path(path)
     if not source.exists():
         raise FileNotFoundError(f"there is no model file {str(path)!r}")
     try:
-        unknown = sorted(set(io.get_untrusted_types(file=source)) - set(TRUSTED_TYPES))
+        unknown = sorted(set(io.get_untrusted_types(file=source)) - set(all_trusted))
     except _OF_THE_SYSTEM:
         raise
     except Exception as error:  # damaged files fail in any way
@@ -99,11 +114,11 @@ def load(path: str | os.PathLike[str]) -> Any:
         ) from error
     if unknown:
         raise ValueError(
-            f"{source} contains types that bayesvm does not trust: {unknown}. Load it with skops.io.load "
-            "and your own list of trusted types if you know where it comes from."
+            f"{source} contains types that bayesvm does not trust: {unknown}. If you know them and "
+            f"where the file comes from, name them: bayesvm.load(path, trusted={unknown})"
         )
     try:
-        return io.load(source, trusted=TRUSTED_TYPES)
+        return io.load(source, trusted=all_trusted)
     except ModuleNotFoundError as error:
         raise ImportError(f"{source} needs {error.name}: pip install 'bayesvm[cli]'") from error
     except _OF_THE_SYSTEM:

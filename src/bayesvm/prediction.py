@@ -13,7 +13,7 @@ from torch import Tensor
 from bayesvm.core import linalg
 from bayesvm.core.argmax import argmax_probability, log_variation_ratio
 from bayesvm.core.predictive import expected_softmax, in_order_of, predictive_moments
-from bayesvm.latents import latent_moments, latents_of_classes
+from bayesvm.latents import common_part, latent_moments, latents_of_classes
 from bayesvm.model import LoadedModel
 from bayesvm.prediction_from_draws import drawn_entropies, drawn_log_ratio, drawn_proba, drawn_ratio
 
@@ -157,6 +157,8 @@ def sample_latents(
         mean = model.draws.mean(0)
         chosen = torch.randint(model.draws.shape[0], (copies, n_samples), generator=generator)
         v = torch.cat([(model.draws[i] - mean).permute(1, 2, 0) for i in chosen.to(mean.device)])
+        if model.model.centred:
+            v = v + common_part(model.draws - mean, n_samples, generator)
     if copies == 1:
         v = v + mean[:, :, None]
     else:

@@ -50,18 +50,23 @@ def drawn_log_ratio(model: LoadedModel, X: FloatArray) -> FloatArray:
 
     With VR' the sum over rivals of the probability that such a difference
     changes its sign, the tail is 1 / (S / 10 + 1 / VR'): finite, strictly
-    ordered, and below what ten of S draws would say.
+    ordered, and below what ten of S draws would say. A difference that does
+    not vary at all, as with a single draw, says no more than that none of S
+    draws disagrees: 1 / (S + 1).
     """
 
     def ratio(f: Tensor) -> tuple[Tensor, ...]:
         S = f.shape[0]
         own = f.mean(0).argmax(1)[None, :, None].expand(S, -1, 1)
         lead = f.gather(2, own) - f
-        spread = lead.std(0, correction=0).clamp_min(_SMALLEST_SPREAD)
-        gone = torch.special.log_ndtr(-lead.mean(0) / spread).scatter(1, own[0], -torch.inf)
+        spread = lead.std(0, correction=0)
+        varies = spread > _SMALLEST_SPREAD
+        gone = torch.special.log_ndtr(-lead.mean(0) / torch.where(varies, spread, 1.0))
+        gone = torch.where(varies, gone, -math.log(S + 1.0)).scatter(1, own[0], -torch.inf)
         least = _FEWEST_WITNESSES / S
         odds = torch.logsumexp(gone, 1) - math.log(least)
         tail = math.log(least) - torch.nn.functional.softplus(-odds)
+        tail = tail.clamp_max(math.log1p(-1.0 / f.shape[2]))  # no class has less than its share
         seen = _disagreement(f)
         return (torch.where(seen >= least, seen.clamp_min(least).log(), tail),)
 

@@ -168,11 +168,12 @@ class _Job:
         """The same with the least that makes a posterior; chains and modes take longer than that."""
         options = self.options
         variational = "variational" in METHODS[options.inference].approximations
+        quick = "natural_adam" if METHODS["coordinate"].missing(options.member) else "coordinate"
         return replace(
             self,
             options=replace(
                 options,
-                inference=options.inference if variational else "coordinate",
+                inference=options.inference if variational else quick,
                 settings=replace(options.settings, max_iter=1),
             ),
         )

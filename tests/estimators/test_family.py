@@ -181,3 +181,12 @@ def test_more_rows_for_a_posterior_that_is_not_variational(inference):
     assert f"inference={inference!r} makes none" in str(caught.value.__cause__)
     assert not hasattr(model, "partial_fit")
     assert hasattr(model.set_params(inference="natural"), "partial_fit")
+
+
+def test_a_fit_that_is_refused_leaves_the_last_model_alone():
+    X, y = problem(3)
+    model = BinaryBayesianSVC(10, hyperparameters="fixed").fit(X[y < 2], np.array(["a", "b"])[y[y < 2]])
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="3 classes"):
+        model.fit(X, np.array(["x", "y", "z"])[y])
+    assert np.array_equal(model.predict(X), before)

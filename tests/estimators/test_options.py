@@ -1,6 +1,7 @@
 """Every option does what it says; user-written kernels, presets, warm starts, precision."""
 
 import math
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesvm import BayesianSVC
+from bayesvm import BayesianSVC, SVGPClassifier
+from bayesvm.inference.methods import METHODS
 from bayesvm.kernels import KERNEL_NAMES, RBF, Constant, Linear, Product, Sum
 
 from .data import FAST, assert_sound, problem, three_blobs
@@ -122,6 +124,32 @@ def test_user_written_kernel(n_classes):
     inside_sum = BayesianSVC(kernel=Sum((Linear(), RationalQuadratic())), **FAST).fit(X, y)
     assert_sound(inside_sum, X)
     assert_sound(clone(BayesianSVC(kernel=WithoutEquality(), **FAST)).fit(X, y), X)
+
+
+@pytest.mark.parametrize(
+    ("model", "needs"),
+    [
+        (BayesianSVC(inference="gibbs"), "a likelihood that"),
+        (BayesianSVC(inference="natural_adam", rivals="sampled"), "exact expectations"),
+        (SVGPClassifier(inference="ecm"), "a likelihood whose mode is known, which that of Softmax is not"),
+        (SVGPClassifier(inference="natural", likelihood="robustmax"), "a log-concave likelihood"),
+    ],
+    ids=["gibbs", "natural_adam", "ecm", "natural"],
+)
+def test_refusals_are_sentences_that_name_a_way_out(model, needs):
+    X, y = three_blobs(30)
+    with pytest.raises(
+        ValueError, match=f"cannot fit {type(model).__name__} here: it needs {needs}"
+    ) as error:
+        model.fit(X, y)
+    names = re.search(r"; use one of \[(.+)\]$", str(error.value)).group(1)
+    others = [name.strip("'") for name in names.split(", ")]
+    assert model.inference not in others
+    assert set(others) < set(METHODS)
+    assert "adam" in others
+    for name in others:
+        if name != "slice":  # takes long
+            clone(model).set_params(inference=name, tol=10.0, n_inducing=5, **FAST).fit(X, y)
 
 
 def test_learned_inducing_points_move():

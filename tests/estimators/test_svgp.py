@@ -208,8 +208,8 @@ def test_registered_likelihoods_have_a_name(registered):
         ({"likelihood": 3}, TypeError, "row_terms and log_likelihood; got 3"),
         ({"likelihood": Softmax}, TypeError, "must be a name or an object"),
         ({"inference": "newton"}, ValueError, "inference='newton' is not valid"),
-        ({"likelihood": "robustmax", "inference": "coordinate"}, ValueError, "not log-concave.*natural_adam"),
-        ({"likelihood": "robustmax", "inference": "natural"}, ValueError, "not log-concave"),
+        ({"likelihood": "robustmax", "inference": "coordinate"}, ValueError, "a log-concave.*natural_adam"),
+        ({"likelihood": "robustmax", "inference": "natural"}, ValueError, "needs a log-concave"),
         ({"inference": "ecm"}, ValueError, "cannot fit SVGPClassifier here"),
         ({"inference": "gibbs"}, ValueError, "cannot fit SVGPClassifier here"),
         ({"natural_rate": 1.5}, ValueError, "natural_rate=1.5 is not valid; it must be at most 1"),
@@ -218,11 +218,35 @@ def test_registered_likelihoods_have_a_name(registered):
         ({"probabilities": "platt"}, ValueError, r"probabilities='platt'.*'model', 'calibrated'"),
         ({"hyperparameters": "blend"}, ValueError, r"hyperparameters='blend'.*'elbo', 'fixed'"),
         ({"n_inducing": 0}, ValueError, "n_inducing=0 is not valid"),
+        ({"n_chains": 0}, ValueError, "n_chains=0 is not valid"),
+        ({"n_draws": 2.5}, ValueError, "n_draws=2.5 is not valid"),
     ],
 )
 def test_bad_arguments_are_named(arguments, error, message):
     with pytest.raises(error, match=message):
         SVGPClassifier(**arguments).fit(*three_blobs())
+
+
+@pytest.mark.parametrize("hyperparameters", ["fixed", "elbo"])
+@pytest.mark.parametrize("likelihood", NAMES)
+def test_slices_sample_every_likelihood(likelihood, hyperparameters):
+    X, y = two_moons(60)
+    model = SVGPClassifier(
+        20,
+        likelihood=likelihood,
+        inference="slice",
+        hyperparameters=hyperparameters,
+        n_chains=3,
+        n_draws=40,
+        max_iter=300,
+        random_state=0,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+    assert model.chains_.f.shape == (3, 40, 60, 1)
+    assert model.score(X, y) > 0.8
+    assert np.isfinite(model.log_variation_ratio(X)).all()
 
 
 def test_few_epochs_warn():

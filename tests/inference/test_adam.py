@@ -9,7 +9,7 @@ from bayesvm.inference import adam, coordinate
 from bayesvm.inference.evaluate import evaluate
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import AllRivals, OneRival
-from bayesvm.inference.task import Settings
+from bayesvm.inference.task import Member, Settings, Task
 from bayesvm.progress import silent
 from tests.inference.bounds import settle
 from tests.problems import classification_rows, generator, uniform
@@ -23,11 +23,11 @@ def _free(q):
     return q.m, L.tril(-1) + torch.diag_embed(L.diagonal(dim1=1, dim2=2).log())
 
 
-def _estimate(rows, rule, q, index, step=0):
+def _estimate(rows, rule, q, index, step=0, p=None):
     m, raw = _free(q)
     weight = rows.weight[index]
     scale = rows.weight.sum() / weight.sum()
-    bound = adam._minibatch_bound(rows, rule, rows.params, rows.Z, m, raw, index, weight, scale, step)
+    bound = adam._minibatch_bound(rows, rule, rows.params, rows.Z, m, raw, p, index, weight, scale, step)
     return float(bound), float(1.0 / scale)
 
 
@@ -67,6 +67,43 @@ def test_full_batch_adam_reaches_the_coordinate_optimum():
     assert result.ascent.curve[-1] <= best.curve[-1] + 1e-3
     A = rows.features(rows.X).A
     torch.testing.assert_close(gaussian.mean(result.ascent.q, A), gaussian.mean(best.q, A), atol=0.05, rtol=0)
+
+
+def _taught(rows):
+    """A base that is not the prior."""
+    prior = Natural.prior(3, rows.Lz)
+    P = rows.n_inducing
+    return prior.plus(2.0 * prior.precision + 0.3, 0.5 * torch.arange(3.0 * P).reshape(3, P).double() / P)
+
+
+def test_divergence_is_that_from_the_base():
+    rows = classification_rows(40, 3, 6, seed=6)
+    q = settle(rows, RULES[0], 3, steps=3)
+    p = gaussian.from_natural(*_taught(rows))
+    (ours, _), (prior, _) = (_estimate(rows, RULES[0], q, torch.arange(40), p=x) for x in (p, None))
+    difference = gaussian.kl_divergence(q, p) - gaussian.kl_divergence(q, gaussian.prior(3, 6, q.m))
+    assert ours - prior == pytest.approx(-float(difference.sum()), abs=1e-9)
+    assert abs(prior - ours) > 1.0
+
+
+def test_what_earlier_rows_taught_takes_the_place_of_the_prior():
+    rows = classification_rows(40, 3, 5, seed=7)
+    taught = _taught(rows)
+    best = coordinate.ascend(rows, RULES[0], taught, taught, 200, 1e-7, silent)
+    settings = Settings(rate=0.05, batch_size=40, max_iter=500, tol=-1.0)
+    task = Task(rows, Member(RULES[0].likelihood, RULES[0]), taught, taught, settings)
+    found = adam.METHOD.run(task, silent).ascent
+    assert found.curve[-1] == pytest.approx(best.curve[-1], abs=0.02)
+    torch.testing.assert_close(found.q.m, best.q.m, atol=0.05, rtol=0)
+
+
+def test_method_names_what_is_missing():
+    class Other:
+        shift_invariant = True
+
+    likelihood = MulticlassHinge()
+    assert "exact expectations" in adam.METHOD.missing(Member(likelihood, Other()))
+    assert all(adam.METHOD.missing(Member(likelihood, rule)) is None for rule in RULES)
 
 
 def test_training_kernel_and_inducing_points_raises_the_bound_further():

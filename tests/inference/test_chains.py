@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bayesvm.core.likelihoods import BinaryHinge, MulticlassHinge
+from bayesvm.core.likelihoods import BinaryHinge, MulticlassHinge, RobustMax
 from bayesvm.inference import gibbs, sampling
 from bayesvm.inference import slice as elliptical
 from bayesvm.inference.chains import judge
@@ -51,8 +51,6 @@ def test_chains_end_when_they_agree(task):
         chains.log_likelihood,
         BinaryHinge().log_likelihood(task.rows.y, chains.f.flatten(0, 1)).view(4, 300, 20),
     )
-    assert "converged" in str(chains)
-    assert "R-hat 1.0" in str(chains)
 
 
 def test_a_slow_beginning_is_forgotten(task):
@@ -69,7 +67,6 @@ def test_too_few_steps_are_reported_as_not_converged(task):
     assert outcome.ascent.n_iter == 40
     assert not outcome.ascent.chains.converged
     assert outcome.ascent.chains.v.shape[1] == 20  # half of the steps are warm-up
-    assert "not converged" in str(outcome.ascent.chains)
 
 
 @pytest.mark.parametrize("method", [gibbs.METHOD, elliptical.METHOD])
@@ -147,12 +144,81 @@ def test_chains_start_far_apart_and_classes_stay_centred():
 
 def test_the_worst_quantity_decides():
     good = torch.randn(4, 500, 20, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    assert judge(good).converged
+    assert judge(good, 500).converged
     good[0, :, 7] += 3.0
-    verdict = judge(good)
+    verdict = judge(good, 500)
     assert not verdict.converged
     assert verdict.r_hat > 1.1
-    assert "R-hat" in str(verdict)
+
+
+@pytest.mark.parametrize(("n_draws", "enough"), [(60, 120), (100, 200), (200, 400), (1000, 400)])
+def test_half_of_few_draws_is_enough(task, n_draws, enough):
+    chains = sample(_with(task, n_draws=n_draws), Independent, lambda step: False).ascent.chains
+    assert chains.verdict.enough == enough
+    assert chains.converged
+
+
+def test_the_first_of_the_wanted_draws_are_not_called_enough():
+    few = torch.randn(4, 30, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert judge(few, 30).converged
+    assert not judge(few, 500).converged
+
+
+class Wandering(Independent):
+    """Chains that agree only once their far beginning is out of the window."""
+
+    def advance(self):
+        super().advance()
+        if self.step <= 1350:
+            self.f = self.f + 5.0 * torch.arange(4)[:, None, None]
+            self.v = self.f.mT
+
+
+def test_transitions_that_are_too_few_for_another_doubling_are_used(task):
+    """300 draws until 400, then 225 more two apart until 850; four apart would need 1750."""
+    short = _with(task, max_iter=1700)
+    stubborn = sample(_with(task, max_iter=1300), Wandering, lambda step: False).ascent.chains
+    assert (stubborn.steps, stubborn.thinning, stubborn.converged) == (1300, 2, False)
+    assert stubborn.v.shape[1] == 300
+    # The window has passed all that was before 1350 by 1950; by 1700 some of it is left.
+    left = sample(short, Wandering, lambda step: False).ascent.chains
+    assert (left.steps, left.thinning, left.converged) == (1700, 2, False)
+
+
+def test_a_window_that_rolls_ends_the_chains_when_they_agree(task):
+    class Late(Independent):
+        def advance(self):
+            super().advance()
+            if self.step <= 900:
+                self.f = self.f + 5.0 * torch.arange(4)[:, None, None]
+            self.v = self.f.mT
+            seen.append(self.f)
+
+    seen = []
+    chains = sample(_with(task, max_iter=1740), Late, lambda step: False).ascent.chains
+    assert chains.converged
+    assert chains.thinning == 2
+    assert 1400 < chains.steps < 1740
+    # The last draws, evenly spaced: the newest in place of the oldest.
+    expected = torch.stack(seen[chains.steps - 599 : chains.steps : 2], 1)
+    assert torch.equal(chains.f, expected)
+
+
+def test_likelihoods_that_are_not_log_concave_start_from_steps_that_bear_it(task):
+    begin = task_of(task.rows, RobustMax(), 1, fitc=True, max_iter=200, n_draws=50)
+    stages = []
+
+    def listen(step):
+        stages.append(step.stage)
+        return False
+
+    outcome = elliptical.METHOD.run(begin, listen)
+    assert set(stages) == {"posterior", "chains"}
+    assert torch.equal(outcome.rows.Z, task.rows.Z)
+    assert outcome.ascent.curve[-1] > outcome.ascent.curve[0]
+    assert torch.isfinite(outcome.ascent.chains.f).all()
+    right = (outcome.ascent.chains.f.flatten(0, 1)[..., 0] > 0) == (task.rows.y == 1)
+    assert float(right.double().mean()) > 0.8
 
 
 @pytest.mark.parametrize("method", [gibbs.METHOD, elliptical.METHOD])

@@ -24,7 +24,7 @@ from tests.inference.posteriors import (
 )
 from tests.problems import all_features, classification_rows, generator
 
-LONG = {"max_iter": 8000, "n_draws": 800, "n_chains": 8}
+LONG = {"max_iter": 4500, "n_draws": 800, "n_chains": 8}
 
 
 def _agree(chains, known):

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from sklearn.utils.metaestimators import available_if
-
 from bayesvm import defaults, members
 from bayesvm.core.kernels import resolve_kernel
 from bayesvm.core.kernels.compose import Scaled
-from bayesvm.estimators.callbacks import CallbackSupportMixin, with_callbacks
-from bayesvm.estimators.fitting import can_add_rows, fit_estimator, partial_fit_estimator
+from bayesvm.estimators.adds_rows import AddsRows
 from bayesvm.estimators.latent_classifier import LatentClassifier
-from bayesvm.estimators.options import auto_inducing, check_arguments, chosen_inference, resolve_options
+from bayesvm.estimators.options import auto_inducing, chosen_inference, resolve_options
 from bayesvm.inference.adam import PAPER_EPOCHS, PAPER_RATE
 from bayesvm.training import Options
 
 __all__ = ["BayesianSVC"]
 
 
-class BayesianSVC(CallbackSupportMixin, LatentClassifier):
+class BayesianSVC(AddsRows, LatentClassifier):
     """Multi-class Bayesian support vector machine.
 
     Gaussian-process decision functions under the Crammer-Singer hinge, read
@@ -45,7 +42,8 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         minibatches; "adam": everything at once by gradient, as in the paper;
         "natural_adam": natural gradients for the posterior, Adam for the
         kernel; "ecm": the mode, which is the Crammer-Singer support vector
-        machine; "slice": chains from the posterior itself, for small data.
+        machine; "slice": chains from the posterior itself, for small data;
+        "gibbs": the same by data augmentation, for two classes only.
         "auto": "natural" if ``batch_size`` is given, else "coordinate".
     rivals : {"auto", "exact", "sampled", "mean"}, default="auto"
         How the maximum over rival classes is dealt with: in exact
@@ -58,15 +56,17 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         Adam's rate for kernel parameters, and for everything with
         ``inference="adam"``.
     batch_size : int or None, default=None
-        Rows per minibatch for "natural" and "adam".
+        Rows per minibatch for "natural", "adam" and "natural_adam".
     max_iter : int or "auto", default="auto"
-        Most sweeps, epochs with minibatches, or transitions of chains.
+        Most sweeps, epochs with minibatches, or transitions of a chain, those
+        before the first kept draw and between kept draws included.
     tol : float, default=0.01
         The fit has converged when the latent means change by less than this
         in a sweep, in units of the margin; with "ecm", when the objective is
-        certified to be within a thousandth of this share of its best.
+        certified to be within a thousandth of this share of its best (five
+        thousandths with more than two classes).
     n_chains, n_draws : int, default=4, 500
-        With "slice": how many chains, and draws kept of each.
+        With "slice" and "gibbs": how many chains, and draws kept of each.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, multiplied into ``sample_weight``.
     device : str, default="cpu"
@@ -80,7 +80,8 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
         1 prints progress to standard error.
     warm_start : bool, default=False
         Start the next ``fit`` from the last one's kernel, inducing points
-        and posterior.
+        and posterior. The kernel is learned on from where it was, unless
+        ``hyperparameters="fixed"``.
 
     Attributes
     ----------
@@ -113,7 +114,7 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
     duality_gap_ : float or None
         With "ecm": by what share the Crammer-Singer objective could be lower, at most.
     chains_ : FittedChains or None
-        With "slice": the draws, and whether they have converged.
+        With "slice" and "gibbs": the draws, and whether they have converged.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Only if X had string column names.
@@ -196,58 +197,6 @@ class BayesianSVC(CallbackSupportMixin, LatentClassifier):
             "tol": 0.0,
         }
         return cls(**{**recipe, **overrides})
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
-            Class labels of any sortable type.
-        sample_weight : array-like of shape (n_rows,) or None
-            Weight two equals giving a row twice, weight zero leaving it out.
-
-        Returns
-        -------
-        self
-        """
-        fit_estimator(self, X, y, sample_weight)
-        return self
-
-    @available_if(can_add_rows)
-    @with_callbacks
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from more rows; the old ones need not be given again.
-
-        Up to 2000 rows are remembered. While that is all there are, the
-        result is that of a ``fit`` to all of them, with the kernel learned
-        anew whenever the rows have grown by a quarter. Later the kernel and
-        the scale of the features stay; rows beyond 2000 are forgotten at
-        random, and what they taught stays in the posterior. Inducing points
-        are added where new rows need them, up to ``n_inducing`` (with "auto"
-        up to twice as many as ``fit`` would use). ``loo_score_`` and
-        ``loo_log_loss_`` then judge remembered and new rows, ``loo_proba_``
-        has the new rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
-        classes : array-like or None
-            All labels that will ever occur; needed in the first call only.
-        sample_weight : array-like of shape (n_rows,) or None
-
-        Returns
-        -------
-        self
-        """
-        partial_fit_estimator(self, X, y, classes, sample_weight)
-        return self
-
-    def _check(self) -> None:
-        check_arguments(self)
 
     def _options(self, n_rows: int, n_classes: int, seed: int) -> Options:
         n_inducing = auto_inducing(self, n_rows, n_classes)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
-
-from sklearn.utils.metaestimators import available_if
+from typing import Any
 
 from bayesvm import defaults
 from bayesvm.core.kernels import resolve_kernel
-from bayesvm.estimators.callbacks import with_callbacks
-from bayesvm.estimators.fitting import can_add_rows, fit_estimator, partial_fit_estimator
-from bayesvm.estimators.options import auto_inducing, check_arguments, chosen_inference, resolve_options
+from bayesvm.estimators.adds_rows import AddsRows
+from bayesvm.estimators.options import auto_inducing, chosen_inference, resolve_options
 from bayesvm.inference.task import Member
 from bayesvm.training import Options
 
 __all__ = ["FitsHinge"]
 
 
-class FitsHinge:
+class FitsHinge(AddsRows):
     """Arguments and fitting that one binary function and one for every class share.
 
     Estimators say in ``_member`` what they fit; :class:`BinaryBayesianSVC`
@@ -69,54 +66,11 @@ class FitsHinge:
         self.verbose = verbose
         self.warm_start = warm_start
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
-            Class labels of any sortable type.
-        sample_weight : array-like of shape (n_rows,) or None
-            Weight two equals giving a row twice, weight zero leaving it out.
-
-        Returns
-        -------
-        self
-        """
-        fit_estimator(self, X, y, sample_weight)
-        return self
-
-    @available_if(can_add_rows)
-    @with_callbacks
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from more rows, as :meth:`BayesianSVC.partial_fit` does.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
-        classes : array-like or None
-            All labels that will ever occur; needed in the first call only.
-        sample_weight : array-like of shape (n_rows,) or None
-
-        Returns
-        -------
-        self
-        """
-        partial_fit_estimator(self, X, y, classes, sample_weight)
-        return self
-
-    def _member(self, n_classes: int, fitc: bool) -> Member:
+    def _member(self, n_classes: int) -> Member:
         raise NotImplementedError
 
-    def _check(self) -> None:
-        check_arguments(self)
-
     def _options(self, n_rows: int, n_classes: int, seed: int) -> Options:
-        name, fitc = chosen_inference(self)
-        member = self._member(n_classes, fitc)
+        member = self._member(n_classes)
         kernel = resolve_kernel(self.kernel, bool(self.ard))
         n_inducing = auto_inducing(self, n_rows, n_classes)
-        return resolve_options(self, member, kernel, n_inducing, (name, fitc), seed)
+        return resolve_options(self, member, kernel, n_inducing, chosen_inference(self), seed)

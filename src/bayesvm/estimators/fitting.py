@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,18 +43,19 @@ def fit_estimator(e: Any, X: Any, y: Any, sample_weight: Any) -> None:
     """Fit an estimator: validate, train, set its attributes, warn."""
     previous = e.model_ if getattr(e, "warm_start", False) and e.__sklearn_is_fitted__() else None
     known = None if previous is None else e.classes_
-    data, X_all, seed = _canonical(e, X, y, sample_weight, None, previous is None)
-    options = e._options(len(data.y), len(e.classes_), seed)
+    given = _given(e, X, y, sample_weight, None, previous is None)
+    data, n_classes = given.data, len(given.classes)
+    options = e._options(len(data.y), n_classes, given.seed)
     if previous is not None:
-        check_same_model(known, e.classes_, previous.kernel, options.kernel)
+        check_same_model(known, given.classes, previous.kernel, options.kernel)
     scaler = _scaler(e, data) if previous is None else previous.scaler
 
     def fitted(trained: Trained) -> dict[str, Any]:
-        return _fitted(e, trained, options, scaler, data, X_all, len(data.y))
+        return _fitted(trained, options, scaler, given, len(data.y))
 
     reporter = FitReporter(e, X, y, sample_weight, most_steps(options), fitted)
-    with threads_for(sweep_work(len(data.y), len(e.classes_), options)):
-        trained = train(data, scaler, len(e.classes_), options, previous, reporter.progress)
+    with threads_for(sweep_work(len(data.y), n_classes, options)):
+        trained = train(data, scaler, n_classes, options, previous, reporter.progress)
         attributes = fitted(trained)
     _store(e, attributes, trained, reporter.stopped)
     reporter.close()
@@ -85,15 +86,16 @@ def partial_fit_estimator(e: Any, X: Any, y: Any, classes: Any, sample_weight: A
     if not first and classes is not None and not np.array_equal(np.unique(np.asarray(classes)), known):
         raise ValueError(f"classes={classes!r} differ from those of the first call, {known.tolist()!r}")
     memory: Memory | None = None if first else e.memory_
-    data, X_all, seed = _canonical(e, X, y, sample_weight, known, first, memory)
-    n_rows, n_classes = len(data.y), len(e.classes_)
-    options = e._options(n_rows, n_classes, seed)
+    given = _given(e, X, y, sample_weight, known, first, memory)
+    data = given.data
+    n_rows, n_classes = len(data.y), len(given.classes)
+    options = e._options(n_rows, n_classes, given.seed)
     anew = memory is None or worth_learning_anew(memory, data)
     scaler = _scaler(e, data).with_all_columns() if anew else e.model_.scaler
     learned_from = n_rows if memory is None or anew else memory.learned_from
 
     def fitted(trained: Trained) -> dict[str, Any]:
-        return _fitted(e, trained, options, scaler, data, X_all, learned_from)
+        return _fitted(trained, options, scaler, given, learned_from)
 
     reporter = FitReporter(e, X, y, sample_weight, most_steps(options), fitted)
     with threads_for(sweep_work(n_rows, n_classes, options)):
@@ -116,7 +118,27 @@ def _scaler(e: Any, data: CanonicalRows) -> Scaler:
     return Scaler.identity(data.X.shape[1])
 
 
-def _canonical(
+class _Given(NamedTuple):
+    """What was given, checked.
+
+    Attributes
+    ----------
+    data : CanonicalRows
+        With remembered rows.
+    X : ndarray
+        The given rows, as they came.
+    classes : ndarray
+        Labels in order.
+    seed : int
+    """
+
+    data: CanonicalRows
+    X: FloatArray
+    classes: npt.NDArray[Any]
+    seed: int
+
+
+def _given(
     e: Any,
     X: Any,
     y: Any,
@@ -124,41 +146,35 @@ def _canonical(
     classes: npt.NDArray[Any] | None,
     reset: bool,
     memory: Memory | None = None,
-) -> tuple[CanonicalRows, FloatArray, int]:
-    """Validated input, joined to remembered rows, as canonical rows, and the seed; sets ``classes_``."""
+) -> _Given:
+    """Validated input, joined to remembered rows, as canonical rows."""
     e._check()
     X, y = validate_data(e, X, y, dtype=np.float64, reset=reset)
-    e.classes_, index = class_indices(y, classes)
+    found, index = class_indices(y, classes)
     weight = check_weights(sample_weight, X.shape[0])
-    weight = with_class_weights(e.class_weight, e.classes_, index, weight)
-    check_classes_left(e.classes_, index, weight, 2 if classes is None else 1)
+    weight = with_class_weights(e.class_weight, found, index, weight)
+    check_classes_left(found, index, weight, 2 if classes is None else 1)
     seed = int(check_random_state(e.random_state).randint(np.iinfo(np.int32).max))
     if memory is None:
-        return canonical_rows(X, index, weight, seed), X, seed
+        return _Given(canonical_rows(X, index, weight, seed), X, found, seed)
     data = canonical_rows(
         np.concatenate([memory.X, X]),
         np.concatenate([memory.y, index]),
         np.concatenate([memory.weight, weight]),
         seed,
     )
-    return replace(data, index=data.index[len(memory.y) :]), X, seed
+    return _Given(replace(data, index=data.index[len(memory.y) :]), X, found, seed)
 
 
 def _fitted(
-    e: Any,
-    trained: Trained,
-    options: Options,
-    scaler: Scaler,
-    data: CanonicalRows,
-    X: FloatArray,
-    learned_from: int,
+    trained: Trained, options: Options, scaler: Scaler, given: _Given, learned_from: int
 ) -> dict[str, Any]:
     """The fitted attributes that a training, finished or not, amounts to."""
-    ascent = trained.ascent
+    ascent, data, X = trained.ascent, given.data, given.X
     decides = METHODS[options.inference].decides
     summary = summarise(trained, decides, options.own)
     model = as_model(trained, scaler, summary.calibration, decides, options.own)
-    proba = np.empty((X.shape[0], len(e.classes_)))
+    proba = np.empty((X.shape[0], len(given.classes)))
     inside = data.index >= 0
     proba[inside] = summary.proba[data.index[inside]]
     if not inside.all():  # rows of weight zero took no part: predict them
@@ -167,6 +183,7 @@ def _fitted(
         )
     sites = ascent.sites
     return {
+        "classes_": given.classes,
         "model_": model,
         "memory_": remember(trained, data, model, learned_from),
         "loo_confidence_": summary.confidence,

@@ -1,9 +1,9 @@
-"""Predictions every estimator here shares: probabilities, latents, uncertainty, abstention."""
+"""What every estimator here shares: fitting, probabilities, latents, uncertainty, abstention."""
 
 from __future__ import annotations
 
 import numbers
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,21 +14,23 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesvm import prediction
 from bayesvm.estimators.abstention import confidence_threshold
+from bayesvm.estimators.callbacks import CallbackSupportMixin, with_callbacks
 from bayesvm.estimators.fitted import FittedKernel, relevance
-from bayesvm.estimators.options import check_number
+from bayesvm.estimators.fitting import fit_estimator
+from bayesvm.estimators.options import check_arguments, check_number
 from bayesvm.model import LoadedModel, Model, torch_dtype
 from bayesvm.prediction import Uncertainty
+from bayesvm.training import Options
 
 __all__ = ["LatentClassifier"]
 
 FloatArray = npt.NDArray[np.floating]
 
 
-class LatentClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier whose fitted ``model_`` gives Gaussian latents per class.
+class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    """A classifier whose fitted ``model_`` gives latents per class.
 
-    Subclasses set ``model_``, ``classes_`` and the leave-one-out arrays
-    ``loo_confidence_``, ``loo_correct_`` and ``loo_weight_``.
+    Subclasses say in ``_options`` what is fitted and how.
     """
 
     device: str
@@ -38,6 +40,33 @@ class LatentClassifier(ClassifierMixin, BaseEstimator):
     loo_confidence_: FloatArray
     loo_correct_: FloatArray
     loo_weight_: FloatArray
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+            Class labels of any sortable type.
+        sample_weight : array-like of shape (n_rows,) or None
+            Weight two equals giving a row twice, weight zero leaving it out.
+
+        Returns
+        -------
+        self
+        """
+        fit_estimator(self, X, y, sample_weight)
+        return self
+
+    def _check(self) -> None:
+        """Refuse arguments that cannot work."""
+        check_arguments(self)
+
+    def _options(self, n_rows: int, n_classes: int, seed: int) -> Options:
+        """Every "auto" resolved for that many distinct rows and classes."""
+        raise NotImplementedError
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Most probable class of each row: the argmax of ``predict_proba``."""

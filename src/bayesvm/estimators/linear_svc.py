@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from dataclasses import replace
 from statistics import NormalDist
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesvm import defaults, members
 from bayesvm.core.kernels.linear import IsotropicLinear
-from bayesvm.estimators.callbacks import CallbackSupportMixin, with_callbacks
-from bayesvm.estimators.fitting import fit_estimator
 from bayesvm.estimators.latent_classifier import LatentClassifier
 from bayesvm.estimators.options import check_arguments, check_number, resolve_options
 from bayesvm.linear import spanning_points, weight_covariances, weight_draws, weight_means
@@ -28,7 +26,7 @@ FloatArray = npt.NDArray[np.floating]
 _METHODS = {"variational": "coordinate", "em": "ecm", "gibbs": "gibbs"}
 
 
-class LinearBayesianSVC(CallbackSupportMixin, LatentClassifier):
+class LinearBayesianSVC(LatentClassifier):
     """Linear Bayesian support vector machine, with a distribution over its weights.
 
     The hinge read as a pseudo-likelihood exp(-2 max(0, 1 - y f)), with f
@@ -67,7 +65,8 @@ class LinearBayesianSVC(CallbackSupportMixin, LatentClassifier):
         standardised columns; without an intercept, functions vanish at their
         mean.
     max_iter : int or "auto", default="auto"
-        Most sweeps; with "gibbs", steps before the draws that are kept.
+        Most sweeps; with "gibbs", all transitions of a chain, those before
+        the first kept draw and between kept draws included.
     tol : float, default=0.01
         The fit has converged when the latent means change by less than this
         in a sweep, in units of the margin; with "em", when the objective is
@@ -150,25 +149,6 @@ class LinearBayesianSVC(CallbackSupportMixin, LatentClassifier):
         self.dtype = dtype
         self.random_state = random_state
         self.verbose = verbose
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
-            Class labels of any sortable type.
-        sample_weight : array-like of shape (n_rows,) or None
-            Weight two equals giving a row twice, weight zero leaving it out.
-
-        Returns
-        -------
-        self
-        """
-        fit_estimator(self, X, y, sample_weight)
-        return self
 
     def coef_interval(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """Credible intervals of the weights, shape (n_functions, n_features) each.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bayesvm import members
-from bayesvm.estimators.callbacks import CallbackSupportMixin
 from bayesvm.estimators.fits_hinge import FitsHinge
 from bayesvm.estimators.latent_classifier import LatentClassifier
 from bayesvm.inference.task import Member
@@ -11,16 +10,16 @@ from bayesvm.inference.task import Member
 __all__ = ["OneVsRestBayesianSVC"]
 
 
-class OneVsRestBayesianSVC(FitsHinge, CallbackSupportMixin, LatentClassifier):
+class OneVsRestBayesianSVC(FitsHinge, LatentClassifier):
     """One binary Bayesian support vector machine per class, in one batched computation.
 
     The rival that Wistuba and Rawat (2018) compare their model with. All
     classes share the kernel, the inducing points and the features of the
-    rows; each has a posterior of its own, exactly that of
-    :class:`BinaryBayesianSVC` on "this class or another". Class
-    probabilities are joint: E[softmax(T (f + offset))], with temperature and
-    offsets from leave-one-out, so rows sum to one without normalising
-    separate answers. scikit-learn's ``OneVsRestClassifier`` around
+    rows; each has a posterior of its own, that of
+    :class:`BinaryBayesianSVC` on "this class or another" with the same kernel
+    and inducing points. Class probabilities are joint: E[softmax(T (f +
+    offset))], with temperature and offsets from leave-one-out, so rows sum to
+    one without normalising separate answers. scikit-learn's ``OneVsRestClassifier`` around
     :class:`BinaryBayesianSVC` learns a kernel for every class instead.
 
     With two classes there is one function, as in :class:`BinaryBayesianSVC`.
@@ -52,7 +51,7 @@ class OneVsRestBayesianSVC(FitsHinge, CallbackSupportMixin, LatentClassifier):
     True
     """
 
-    def _member(self, n_classes: int, fitc: bool) -> Member:
+    def _member(self, n_classes: int) -> Member:
         if n_classes == 2:
             return members.binary(self.expectation)
         return members.one_vs_rest(self.expectation)

@@ -154,7 +154,11 @@ def resolve_options(
     method = METHODS[name]
     missing = method.missing(member)
     if missing is not None:
-        raise ValueError(f"inference={e.inference!r} cannot fit {type(e).__name__} here: {missing}")
+        fitting = [other for other in METHODS if METHODS[other].missing(member) is None]
+        raise ValueError(
+            f"inference={e.inference!r} cannot fit {type(e).__name__} here: it needs {missing}; "
+            f"use one of {fitting}"
+        )
     rate = given.get("learning_rate", "auto")
     hyperparameters = given.get("hyperparameters", "blend")
     settings = Settings(

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 from bayesvm import members
 from bayesvm.core.kernels import resolve_kernel
 from bayesvm.core.kernels.compose import Scaled
-from bayesvm.estimators.callbacks import CallbackSupportMixin, with_callbacks
-from bayesvm.estimators.fitting import fit_estimator
 from bayesvm.estimators.latent_classifier import LatentClassifier
 from bayesvm.estimators.options import (
-    check_arguments,
     check_choice,
     check_number,
     chosen_inference,
@@ -30,7 +27,7 @@ _TOLERANCE = 1e-3
 _ADAM_RATE = 0.02
 
 
-class SVGPClassifier(CallbackSupportMixin, LatentClassifier):
+class SVGPClassifier(LatentClassifier):
     """Sparse variational Gaussian process classifier (Hensman et al., 2015).
 
     One Gaussian-process function per class under a likelihood that is a
@@ -62,7 +59,9 @@ class SVGPClassifier(CallbackSupportMixin, LatentClassifier):
         "natural_adam": natural gradients for the posterior and Adam for the
         rest, from the same minibatch; "adam": everything by Adam;
         "coordinate" and "natural": the kernel first, then the posterior, for
-        log-concave likelihoods such as the softmax. "auto": "natural_adam".
+        log-concave likelihoods such as the softmax; "slice": draws from the
+        posterior itself, for a few hundred rows and with patience.
+        "auto": "natural_adam".
     probabilities : {"model", "calibrated"}, default="model"
         Class probabilities of the likelihood, or the softmax that
         :class:`BayesianSVC` calibrates on leave-one-out. A likelihood
@@ -77,10 +76,12 @@ class SVGPClassifier(CallbackSupportMixin, LatentClassifier):
     batch_size : int or None, default=None
         Rows per minibatch; None: 1024.
     max_iter : int or "auto", default="auto"
-        Most epochs; "auto": 500 with "natural_adam".
+        Most epochs, or transitions of chains; "auto": 500 with "natural_adam".
     tol : float, default=0.001
         The fit has converged when the mean bound of ten epochs exceeds that
         of the ten before by less than this, in nats a row.
+    n_chains, n_draws : int, default=4, 500
+        With "slice": how many chains, and draws kept of each.
     class_weight : dict, "balanced" or None, default=None
     device : str, default="cpu"
     dtype : {"float64", "float32"}, default="float64"
@@ -134,6 +135,8 @@ class SVGPClassifier(CallbackSupportMixin, LatentClassifier):
         batch_size: int | None = None,
         max_iter: int | str = "auto",
         tol: float = _TOLERANCE,
+        n_chains: int = 4,
+        n_draws: int = 500,
         class_weight: dict[Any, float] | str | None = None,
         device: str = "cpu",
         dtype: str = "float64",
@@ -154,6 +157,8 @@ class SVGPClassifier(CallbackSupportMixin, LatentClassifier):
         self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
+        self.n_chains = n_chains
+        self.n_draws = n_draws
         self.class_weight = class_weight
         self.device = device
         self.dtype = dtype
@@ -161,27 +166,8 @@ class SVGPClassifier(CallbackSupportMixin, LatentClassifier):
         self.verbose = verbose
         self.warm_start = warm_start
 
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
-            Class labels of any sortable type.
-        sample_weight : array-like of shape (n_rows,) or None
-            Weight two equals giving a row twice, weight zero leaving it out.
-
-        Returns
-        -------
-        self
-        """
-        fit_estimator(self, X, y, sample_weight)
-        return self
-
     def _check(self) -> None:
-        check_arguments(self)
+        super()._check()
         check_choice("probabilities", self.probabilities, ("model", "calibrated"))
         check_choice("hyperparameters", self.hyperparameters, ("elbo", "fixed"))
         check_number("natural_rate", self.natural_rate, numbers.Real, 0, True, "auto")

@@ -14,32 +14,42 @@ from bayesvm.core.gaussian import Gaussian
 from bayesvm.core.kernels.base import Params
 from bayesvm.core.likelihoods import Likelihood, augmented_pair, expected
 from bayesvm.inference.blocks import TrainingRows
+from bayesvm.inference.coordinate import base_gaussian
 from bayesvm.inference.draws import Draws, drawn_argmax, mean_argmax
+from bayesvm.inference.epochs import LARGEST_LOGARITHM, recent_gain, shuffled
 from bayesvm.inference.evaluate import Ascent, evaluate
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.optimiser import Adam
 from bayesvm.inference.rivals import MIN_VARIANCE, AllRivals, OneRival, RivalRule
-from bayesvm.inference.task import Method, Outcome, Settings, Task
+from bayesvm.inference.task import Member, Method, Outcome, Settings, Task
 from bayesvm.progress import Progress, Step
 
-__all__ = ["METHOD", "PAPER_EPOCHS", "PAPER_RATE", "ascend", "recent_gain"]
+__all__ = ["METHOD", "PAPER_EPOCHS", "PAPER_RATE", "ascend"]
 
 PAPER_RATE = 5e-4
 PAPER_EPOCHS = 1000
-_RECENT_EPOCHS = 10
-# Standard deviations beyond exp(this) either way are a divergence, not a fit.
-_LARGEST_PARAMETER = 50.0
 
 
 def ascend(
-    rows: TrainingRows, rule: RivalRule, start: Natural, settings: Settings, progress: Progress
+    rows: TrainingRows,
+    rule: RivalRule,
+    start: Natural,
+    settings: Settings,
+    progress: Progress,
+    base: Natural | None = None,
 ) -> Outcome:
     r"""Maximise the minibatch bound over m, S = L_S L_S^T, kernel parameters and Z at once.
 
     Converged when the mean bound of ten epochs no longer exceeds that of the
-    ten before by more than ``tol`` nats a row.
+    ten before by more than ``tol`` nats a row. ``base`` is what q is without
+    the rows; None: the prior.
     """
-    _, q = start.posterior(rule.shift_invariant)
+    prior = Natural.prior(start.linear.shape[0], rows.Lz)
+    base = prior if base is None else base
+    without, centre = base_gaussian(base, rule)
+    is_prior = torch.equal(base.precision, prior.precision) and not bool(base.linear.any())
+    taught = None if is_prior else without
+    _, q = start.posterior(centre)
     covariance = torch.cholesky_inverse(q.R)
     m = q.m.clone().requires_grad_()
     factor = linalg.cholesky(covariance)
@@ -59,24 +69,23 @@ def ascend(
             q = _gaussian(m, raw)
             params: Params = {k: v.detach().clone() for k, v in theta.items()}
             now = replace(rows, params=params, Z=Z.detach().clone())
-            sites = evaluate(now, rule, q, Natural.prior(q.m.shape[0], q.R), step).sites
+            sites = evaluate(now, rule, q, base, step).sites
         return Outcome(now, Ascent(q, Natural.of(q), sites, curve, len(curve), converged, interrupted))
 
     try:
         for epoch in range(1, settings.max_iter + 1):
-            generator = torch.Generator().manual_seed((settings.seed * 1_000_003 + epoch) % 2**63)
-            order = torch.randperm(len(rows), generator=generator).to(rows.X.device)
+            order = shuffled(len(rows), settings.seed, epoch, rows.X.device)
             epoch_bound = 0.0
             last = [p.detach().clone() for p in free]
             for index in order.split(settings.batch_size):
                 weight = rows.weight[index]
                 bound = _minibatch_bound(
-                    rows, rule, theta, Z, m, raw, index, weight, total / weight.sum(), step
+                    rows, rule, theta, Z, m, raw, taught, index, weight, total / weight.sum(), step
                 )
                 adam.ascend(bound, rate)
                 epoch_bound += float(bound.detach()) * float(weight.sum() / total)
                 step += 1
-            if not math.isfinite(epoch_bound) or float(raw.detach().abs().max()) > _LARGEST_PARAMETER:
+            if not math.isfinite(epoch_bound) or float(raw.detach().abs().max()) > LARGEST_LOGARITHM:
                 raise ArithmeticError("q left the range of numbers")
             curve.append(epoch_bound)
             gain = recent_gain(curve)
@@ -90,14 +99,6 @@ def ascend(
             for parameter, value in zip(free, last, strict=True):
                 parameter.copy_(value)
     return state()
-
-
-def recent_gain(curve: list[float]) -> float:
-    """How much the mean bound of the last epochs exceeds that of the ones before."""
-    if len(curve) < 2 * _RECENT_EPOCHS:
-        return math.inf
-    last, before = curve[-_RECENT_EPOCHS:], curve[-2 * _RECENT_EPOCHS : -_RECENT_EPOCHS]
-    return (sum(last) - sum(before)) / _RECENT_EPOCHS
 
 
 def _factor(raw: Tensor) -> Tensor:
@@ -118,6 +119,7 @@ def _minibatch_bound(
     Z: Tensor,
     m: Tensor,
     raw: Tensor,
+    p: Gaussian | None,
     index: Tensor,
     weight: Tensor,
     scale: Tensor,
@@ -131,8 +133,17 @@ def _minibatch_bound(
     else:
         assert isinstance(rule, AllRivals)
         value = _all_value(rule.likelihood, features, m, L, y)
-    kl = 0.5 * (L.square().sum() + m.square().sum() - m.numel()) - raw.diagonal(dim1=-2, dim2=-1).sum()
-    return scale * torch.dot(weight, value) - kl
+    return scale * torch.dot(weight, value) - _divergence(m, raw, L, p)
+
+
+def _divergence(m: Tensor, raw: Tensor, L: Tensor, p: Gaussian | None) -> Tensor:
+    """KL(q || p) of all functions, for q with covariances L L^T; None: the prior (eq. 1.5)."""
+    log_det = raw.diagonal(dim1=-2, dim2=-1).sum()
+    if p is None:
+        return 0.5 * (L.square().sum() + m.square().sum() - m.numel()) - log_det
+    trace = (p.R.mT @ L).square().sum()
+    distance = (p.R.mT @ (m - p.m).unsqueeze(-1)).square().sum()
+    return 0.5 * (trace + distance - m.numel()) - log_det - p.R.diagonal(dim1=-2, dim2=-1).log().sum()
 
 
 def _all_value(likelihood: Likelihood, features: Features, m: Tensor, L: Tensor, y: Tensor) -> Tensor:
@@ -165,8 +176,15 @@ def _pair_value(
     return augmented_pair(F[:, 0], F[:, 1], s2[:, 0], s2[:, 1]).value
 
 
+def _missing(member: Member) -> str | None:
+    if isinstance(member.rule, AllRivals | OneRival):
+        return None
+    name = type(member.rule).__name__
+    return f"sites from exact expectations or from one rival a row, and {name} makes others"
+
+
 def _run(task: Task, progress: Progress) -> Outcome:
-    return ascend(task.rows, task.member.rule, task.start, task.settings, progress)
+    return ascend(task.rows, task.member.rule, task.start, task.settings, progress, task.base)
 
 
-METHOD = Method(_run, max_iter=PAPER_EPOCHS, learns_kernel=True)
+METHOD = Method(_run, max_iter=PAPER_EPOCHS, learns_kernel=True, missing=_missing)

@@ -8,11 +8,13 @@ from torch import Tensor
 
 from bayesvm.core.diagnostics import bulk_sample_size, split_r_hat, tail_sample_size
 
-__all__ = ["LARGEST_R_HAT", "SMALLEST_SAMPLE", "Chains", "Verdict", "judge"]
+__all__ = ["LARGEST_R_HAT", "Chains", "Verdict", "judge"]
 
-# The usual limits: chains agree, and each is worth a hundred independent draws.
+# The usual limits: chains agree, and each is worth a hundred independent draws,
+# or half of its draws if they are to be fewer than two hundred.
 LARGEST_R_HAT = 1.05
-SMALLEST_SAMPLE = 100
+_ENOUGH_OF_A_CHAIN = 100
+_ENOUGH_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -39,21 +41,15 @@ class Verdict:
         """Whether the chains agree and are worth enough independent draws."""
         return self.r_hat < LARGEST_R_HAT and min(self.bulk, self.tail) >= self.enough
 
-    def __str__(self) -> str:
-        return (
-            f"R-hat {self.r_hat:.3f} (below {LARGEST_R_HAT:g} is good), effective draws "
-            f"{self.bulk:.0f} in the middle and {self.tail:.0f} in the tails ({self.enough:.0f} are enough)"
-        )
 
-
-def judge(quantities: Tensor) -> Verdict:
-    """The verdict on draws (chains, draws, quantities)."""
+def judge(quantities: Tensor, n_draws: int) -> Verdict:
+    """The verdict on draws (chains, draws, quantities) of chains that shall keep ``n_draws`` each."""
     x = quantities.double()
     return Verdict(
         float(split_r_hat(x).max()),
         float(bulk_sample_size(x).min()),
         float(tail_sample_size(x).min()),
-        float(SMALLEST_SAMPLE * x.shape[0]),
+        float(x.shape[0] * min(_ENOUGH_OF_A_CHAIN, _ENOUGH_SHARE * n_draws)),
     )
 
 
@@ -96,11 +92,3 @@ class Chains:
     def merged(self) -> Tensor:
         """The draws of all chains, shape (K S, J, P)."""
         return self.v.flatten(0, 1)
-
-    def __str__(self) -> str:
-        K, S = self.v.shape[:2]
-        state = "converged" if self.converged else "not converged"
-        return (
-            f"{K} chains of {S} draws, {self.thinning} transitions apart, {self.steps} altogether: {state}; "
-            f"{self.verdict}"
-        )

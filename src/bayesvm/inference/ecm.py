@@ -287,7 +287,9 @@ def _around(climb: _Climb, rule: RivalRule, start: Gaussian, record: _Record) ->
 
 
 def _missing(member: Member) -> str | None:
-    return None if member.mode is not None else "a likelihood whose mode it knows"
+    if member.mode is not None:
+        return None
+    return f"a likelihood whose mode is known, which that of {type(member.likelihood).__name__} is not"
 
 
 def _run(task: Task, progress: Progress) -> Outcome:

@@ -91,7 +91,7 @@ class GibbsChains:
 def _missing(member: Member) -> str | None:
     if isinstance(member.likelihood, ScaleMixture):
         return None
-    return "a likelihood that is a Gaussian scale mixture, and the hinge of more than two classes is none"
+    return f"a likelihood that is a Gaussian scale mixture, and {type(member.likelihood).__name__} is none"
 
 
 def _run(task: Task, progress: Progress) -> Outcome:

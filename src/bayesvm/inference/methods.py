@@ -1,4 +1,4 @@
-"""The inference methods by name: one line here makes a method available to every estimator."""
+"""The inference methods by name: one line here makes a method available to every kernel estimator."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ METHODS: dict[str, Method] = {
 
 
 def register_inference(name: str, method: Method) -> None:
-    """Make a method available as ``inference=name``."""
+    """Make a method available as ``inference=name`` in every kernel estimator."""
     METHODS[name] = method

@@ -8,6 +8,7 @@ from bayesvm.core import gaussian
 from bayesvm.core.sites import Statistics
 from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.coordinate import base_gaussian, change_of_means, probe_features, size_of_means
+from bayesvm.inference.epochs import shuffled
 from bayesvm.inference.evaluate import Ascent, evaluate
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import RivalRule
@@ -52,9 +53,7 @@ def ascend(
     try:
         for epoch in range(1, max_iter + 1):
             before, value = q, 0.0
-            generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
-            order = torch.randperm(len(rows), generator=generator).to(rows.X.device)
-            for index in order.split(batch_size):
+            for index in shuffled(len(rows), seed, epoch, rows.X.device).split(batch_size):
                 block = rows.batch(index, float(total / rows.weight[index].sum()))
                 sums = Statistics.zeros(q.m.shape[0], q.m.shape[1], q.m)
                 sites = rule.under(q, step)(block, sums)

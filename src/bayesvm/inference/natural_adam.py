@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from bayesvm.inference.adam import recent_gain
 from bayesvm.inference.blocks import TrainingRows
+from bayesvm.inference.epochs import recent_gain, shuffled
 from bayesvm.inference.natural_adam_walk import NaturalAdam
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import AllRivals
@@ -31,10 +31,8 @@ def _batches(n_rows: int, size: int, seed: int, epoch: int, device: torch.device
     if size >= n_rows:
         yield None
         return
-    generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
-    order = torch.randperm(n_rows, generator=generator).to(device)
     # A small last one would count as much as the others.
-    yield from order.tensor_split(math.ceil(n_rows / size))
+    yield from shuffled(n_rows, seed, epoch, device).tensor_split(math.ceil(n_rows / size))
 
 
 def ascend(
@@ -79,7 +77,7 @@ def ascend(
 def _missing(member: Member) -> str | None:
     if isinstance(member.rule, AllRivals):
         return None
-    return "a gradient for the kernel: sites must come from exact expectations, not from one rival a row"
+    return "exact expectations, which have a gradient for the kernel, and not one rival a row"
 
 
 def _run(task: Task, progress: Progress) -> Outcome:

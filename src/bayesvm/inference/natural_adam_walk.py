@@ -15,6 +15,7 @@ from bayesvm.core.kernels.base import Params
 from bayesvm.core.sites import dense_precision
 from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.coordinate import base_gaussian
+from bayesvm.inference.epochs import LARGEST_LOGARITHM
 from bayesvm.inference.evaluate import Ascent, evaluate
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.optimiser import Adam
@@ -31,8 +32,6 @@ NATURAL_RATE_ALL_ROWS = 0.3
 # make full steps. The robust-max likelihood does not see the scale of the
 # latents at all, and the variance of its kernel drifted to 1/20 of its start.
 NOISE = 1e-4
-# Logarithms of kernel parameters beyond this are a divergence, not a fit.
-_LARGEST_PARAMETER = 50.0
 
 
 class _Snapshot(NamedTuple):
@@ -171,7 +170,7 @@ class NaturalAdam:
 
     def diverged(self) -> bool:
         """Whether numbers have left the range in which they mean anything."""
-        return not all(bool((p.detach().abs() < _LARGEST_PARAMETER).all()) for p in self._theta.values())
+        return not all(bool((p.detach().abs() < LARGEST_LOGARITHM).all()) for p in self._theta.values())
 
     def snapshot(self) -> _Snapshot:
         """Where everything is, to return to."""

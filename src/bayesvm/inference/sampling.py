@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from bayesvm.core.likelihoods import Likelihood
-from bayesvm.inference import coordinate
+from bayesvm.inference import coordinate, natural_adam
 from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.chains import Chains, Verdict, judge
 from bayesvm.inference.evaluate import Ascent
-from bayesvm.inference.task import Outcome, Task, on_rows
+from bayesvm.inference.task import Outcome, Task, needs_positive_sites, on_rows
 from bayesvm.progress import Progress, Step
 
 __all__ = ["Sampler", "is_centred", "sample"]
@@ -62,10 +62,11 @@ def sample(task: Task, start: Callable[[Task, Ascent], Sampler], progress: Progr
     they have not converged, the first half of the draws is dropped as
     warm-up, every second one of the rest too, and the chains run on with
     twice the distance between draws, while ``max_iter`` transitions allow.
+    What is left when they no longer do is spent at the same distance: every
+    new draw takes the place of the oldest.
 
     Ctrl-C keeps what there is; before the first draw that is q alone.
     """
-    rows, member, begin, base, settings = task
     stopped = False
 
     def watched(step: Step) -> bool:
@@ -74,12 +75,23 @@ def sample(task: Task, start: Callable[[Task, Ascent], Sampler], progress: Progr
         return stopped
 
     with torch.no_grad():
+        ascent = _variational(task, watched)
+        if not stopped and not ascent.interrupted:
+            ascent = _run(task, ascent, start(task, ascent), progress)
+        return Outcome(task.rows, ascent)
+
+
+def _variational(task: Task, progress: Progress) -> Ascent:
+    """Fit q under the kernel and inducing points as they are."""
+    rows, member, begin, base, settings = task
+    if needs_positive_sites(member) is None:
         sweeps = min(settings.max_iter, coordinate.METHOD.max_iter)
-        report = on_rows(rows, watched)
-        ascent = coordinate.ascend(rows, member.rule, begin, base, sweeps, settings.tol, report)
-        if stopped or ascent.interrupted:
-            return Outcome(rows, ascent)
-        return Outcome(rows, _run(task, ascent, start(task, ascent), progress))
+        report = on_rows(rows, progress)
+        return coordinate.ascend(rows, member.rule, begin, base, sweeps, settings.tol, report)
+    epochs = min(settings.max_iter, natural_adam.METHOD.max_iter)
+    fixed = replace(settings, max_iter=epochs, learn_kernel=False, learn_inducing=False)
+    # Sites of the kernel's learning may be negative too: q begins without them.
+    return natural_adam.METHOD.run(task._replace(start=base, settings=fixed), progress).ascent
 
 
 def _run(task: Task, ascent: Ascent, sampler: Sampler, progress: Progress) -> Ascent:
@@ -88,6 +100,7 @@ def _run(task: Task, ascent: Ascent, sampler: Sampler, progress: Progress) -> As
     kept = _Kept.empty(settings.n_draws, sampler)
     every = max(1, total // _REPORTS)
     thinning, since, done, r_hat = 1, -min(_WARM_UP, total // 2), 0, math.inf
+    until_verdict = kept.wanted
     interrupted = False
 
     def state() -> Ascent:
@@ -103,14 +116,18 @@ def _run(task: Task, ascent: Ascent, sampler: Sampler, progress: Progress) -> As
             since += 1
             if since == thinning:
                 kept.add(sampler)
-                since = 0
-            if len(kept.v) == kept.wanted and since == 0:
+                since, until_verdict = 0, until_verdict - 1
+            if until_verdict == 0:
                 verdict = kept.verdict(rows, likelihood)
                 r_hat = verdict.r_hat
-                if verdict.converged or done + 2 * thinning * kept.room_after_halving > total:
+                if verdict.converged:
                     break
-                kept.halve()
-                thinning *= 2
+                if done + 2 * thinning * kept.room_after_halving <= total:
+                    until_verdict = kept.room_after_halving
+                    kept.halve()
+                    thinning *= 2
+                else:
+                    until_verdict = max(1, kept.wanted // 4)
             if done % every == 0:
                 value = float((likelihood.log_likelihood(rows.y, sampler.f) @ rows.weight).mean())
                 if report(Step("chains", done, total, value, r_hat - 1.0, state)):
@@ -145,10 +162,12 @@ class _Kept:
 
     def only(self, sampler: Sampler) -> _Kept:
         """The present state as the only draw."""
-        return _Kept(1, self.dtype, [sampler.v], [sampler.f.to(self.dtype)])
+        return _Kept(self.wanted, self.dtype, [sampler.v], [sampler.f.to(self.dtype)])
 
     def add(self, sampler: Sampler) -> None:
-        """Keep the present state of all chains."""
+        """Keep the present state of all chains, in place of the oldest if there is no room."""
+        if len(self.v) == self.wanted:
+            del self.v[0], self.f[0]
         self.v.append(sampler.v)
         self.f.append(sampler.f.to(self.dtype))
 
@@ -163,7 +182,7 @@ class _Kept:
         f = torch.stack(self.f, 1)
         some = f[:, :, : max(1, _JUDGED_LATENTS // f.shape[-1])].flatten(2)
         total = log_likelihoods(likelihood, rows.y, f) @ rows.weight.to(f.dtype)
-        return judge(torch.cat([some, total[..., None]], 2))
+        return judge(torch.cat([some, total[..., None]], 2), self.wanted)
 
     def chains(self, task: Task, steps: int, thinning: int) -> Chains:
         """The draws so far as a result."""

@@ -4,6 +4,12 @@ Ellipses go around a reference that resembles the posterior, not around the
 prior (Murray, Adams and MacKay, 2010; Nishihara, Murray and Adams, 2014).
 Either way the draws are from the posterior itself; see docs/theory.md for how
 much it saves.
+
+It is for a few hundred rows. A transition of a chain costs J P (N + J P)
+multiplications, and ten thousand or more are common; with residuals it moves
+N J further numbers at once, and chains mix more slowly the more they are. The
+features of all rows are kept in memory. Nothing is refused: progress says how
+long it will take, and ending it early keeps the draws so far.
 """
 
 from __future__ import annotations
@@ -123,4 +129,4 @@ def _run(task: Task, progress: Progress) -> Outcome:
     return sample(task, SliceChains, progress)
 
 
-METHOD = Method(_run, max_iter=25_000, approximations=("fitc", "dtc"))
+METHOD = Method(_run, max_iter=50_000, approximations=("fitc", "dtc"))

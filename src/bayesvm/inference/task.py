@@ -19,7 +19,6 @@ __all__ = [
     "Outcome",
     "Settings",
     "Task",
-    "needs_nothing",
     "needs_positive_sites",
     "on_rows",
 ]
@@ -52,7 +51,8 @@ class Settings:
     Attributes
     ----------
     max_iter : int
-        Most sweeps, epochs or draws before the kept ones, as the method counts.
+        Most sweeps, epochs, or transitions of a chain, those before the first
+        kept draw and between kept draws included.
     tol : float
     batch_size : int
     rate : float or None
@@ -109,7 +109,7 @@ def on_rows(rows: TrainingRows, progress: Progress) -> Progress:
     return report
 
 
-def needs_nothing(member: Member) -> str | None:
+def _needs_nothing(member: Member) -> str | None:
     """Fits every member of the family."""
     return None
 
@@ -118,10 +118,8 @@ def needs_positive_sites(member: Member) -> str | None:
     """Full steps are safe where no row asks for a negative precision, as log-concave likelihoods never do."""
     if getattr(member.likelihood, "log_concave", True):
         return None
-    return (
-        f"{type(member.likelihood).__name__} is not log-concave and may ask for a negative precision; "
-        "use 'natural_adam' or 'adam'"
-    )
+    name = type(member.likelihood).__name__
+    return f"a log-concave likelihood, and {name}, which may ask for a negative precision, is not one"
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,8 @@ class Method:
     learns_kernel : bool
         Whether it moves kernel parameters itself; else they are learned before.
     missing : callable
-        What the method lacks for a member of the family, in words, or None.
+        What the method needs and a member of the family lacks, or None: words
+        that can follow "it needs", such as "a log-concave likelihood".
     approximations : tuple of str
         What inducing points may stand for, the default first: "variational",
         "dtc" or "fitc".
@@ -150,6 +149,6 @@ class Method:
     run: Callable[[Task, Progress], Outcome]
     max_iter: int
     learns_kernel: bool = False
-    missing: Callable[[Member], str | None] = needs_nothing
+    missing: Callable[[Member], str | None] = _needs_nothing
     approximations: tuple[str, ...] = ("variational",)
     decides: bool = False

@@ -21,7 +21,6 @@ class CrammerSingerMode:
     :math:`\mu \log \sum_t \exp(r_t / \mu)` stands for the maximum.
     """
 
-    shift_invariant: ClassVar[bool] = True
     separable: ClassVar[bool] = False
     takes_residual: ClassVar[bool] = False
 

@@ -11,13 +11,19 @@ __all__ = ["collected", "dealt", "dealt_latents"]
 
 
 def dealt(F: Tensor, s2: Tensor) -> tuple[Tensor, Tensor]:
-    """Moments (N, 1) of the difference as those of two classes, (N, 2) (eq. 7.1)."""
+    """Moments per class (N, C): those of a difference (N, 1) are dealt to two, others stay (eq. 7.1).
+
+    Predictions depend on differences alone, so a difference g is dealt
+    evenly: means -g/2 and g/2, variances Var(g)/2 each.
+    """
+    if F.shape[1] > 1:
+        return F, s2
     return torch.cat([-0.5 * F, 0.5 * F], 1), (0.5 * s2).expand(-1, 2)
 
 
 def dealt_latents(f: Tensor) -> Tensor:
-    """Latents (..., 1) of the difference as those of two classes, (..., 2)."""
-    return torch.cat([-0.5 * f, 0.5 * f], -1)
+    """Latents per class (..., C) for functions (..., J): a difference g becomes -g/2 and g/2."""
+    return f if f.shape[-1] > 1 else torch.cat([-0.5 * f, 0.5 * f], -1)
 
 
 def collected(terms: RowTerms) -> RowTerms:

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from bayesvm.core.likelihoods.base import RowTerms
-from bayesvm.core.likelihoods.binary_hinge import log_hinge
 from bayesvm.core.likelihoods.point import PointTerms
 
 __all__ = ["HingeMode"]
@@ -32,15 +31,8 @@ class HingeMode:
     With k = 0 it is the hinge, -2 max(0, 1 - y F).
     """
 
-    shift_invariant: ClassVar[bool] = False
     separable: ClassVar[bool] = True
     takes_residual: ClassVar[bool] = True
-
-    def n_latents(self, n_classes: int) -> int:
-        return 1
-
-    def log_likelihood(self, y: Tensor, f: Tensor) -> Tensor:
-        return log_hinge(y, f)
 
     def row_terms(self, y: Tensor, F: Tensor, s2: Tensor) -> RowTerms:
         r"""The site of EM (Henao et al. 2014), with k in the place of the variance (eq. 8.20).

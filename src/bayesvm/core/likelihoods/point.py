@@ -46,11 +46,6 @@ class PointLikelihood(Protocol):
     """
 
     @property
-    def shift_invariant(self) -> bool:
-        """Whether adding the same to all latents of a row changes nothing."""
-        ...
-
-    @property
     def separable(self) -> bool:
         """Whether every latent function has a problem of its own."""
         ...

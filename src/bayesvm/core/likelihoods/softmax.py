@@ -79,12 +79,12 @@ class Softmax:
         return 1 if n_classes == 2 else n_classes
 
     def log_likelihood(self, y: Tensor, f: Tensor) -> Tensor:
-        f = dealt_latents(f) if f.shape[-1] == 1 else f
+        f = dealt_latents(f)
         own = y.expand(f.shape[:-1])[..., None]
         return torch.log_softmax(f, -1).gather(-1, own)[..., 0]
 
     def conditional(self, f: Tensor) -> Tensor:
-        return torch.softmax(dealt_latents(f) if f.shape[-1] == 1 else f, -1)
+        return torch.softmax(dealt_latents(f), -1)
 
     def row_terms(self, y: Tensor, F: Tensor, s2: Tensor) -> RowTerms:
         r"""Equation 8.13: slope is [y = j] - E p_j and W is E p_j (1 - p_j)."""
