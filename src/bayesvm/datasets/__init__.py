@@ -1,0 +1,60 @@
+"""The data sets of the paper: 68 classification sets of PMLB, and what was published about them.
+
+numpy is imported when a name of this package is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayesvm.datasets.catalogue import SetInfo, find_set, paper_sets
+    from bayesvm.datasets.dataset import Dataset
+    from bayesvm.datasets.errors import DatasetError
+    from bayesvm.datasets.loading import data_file, load
+    from bayesvm.datasets.places import data_folder
+    from bayesvm.datasets.poker_rules import poker_hand
+    from bayesvm.datasets.published import CITATION, fully_published, published_accuracies
+
+__all__ = [
+    "CITATION",
+    "Dataset",
+    "DatasetError",
+    "SetInfo",
+    "data_file",
+    "data_folder",
+    "find_set",
+    "fully_published",
+    "load",
+    "paper_sets",
+    "poker_hand",
+    "published_accuracies",
+]
+
+_HOME = {
+    "CITATION": "published",
+    "Dataset": "dataset",
+    "DatasetError": "errors",
+    "SetInfo": "catalogue",
+    "data_file": "loading",
+    "data_folder": "places",
+    "find_set": "catalogue",
+    "fully_published": "published",
+    "load": "loading",
+    "paper_sets": "catalogue",
+    "poker_hand": "poker_rules",
+    "published_accuracies": "published",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'bayesvm.datasets' has no attribute {name!r}")
+    value = getattr(import_module(f"bayesvm.datasets.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,74 @@
+"""The experiments of the paper: fits that can be stopped and resumed, summaries, figures and a page.
+
+Needs the packages of ``pip install 'bayesvm[cli]'`` for figures and pages.
+Nothing heavy is imported before a name of this package is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayesvm.experiments.figure_files import save_figures
+    from bayesvm.experiments.page import write_page
+    from bayesvm.experiments.plan import Plan, make_plan
+    from bayesvm.experiments.result import Result
+    from bayesvm.experiments.roster import Contestant, contestants
+    from bayesvm.experiments.run import Listener, Outcome, run_plan
+    from bayesvm.experiments.store import Store, read_results
+    from bayesvm.experiments.summary import Summary, summarise
+    from bayesvm.experiments.task import Task
+    from bayesvm.experiments.tidy import tidy_csv, tidy_rows
+
+__all__ = [
+    "Contestant",
+    "Listener",
+    "Outcome",
+    "Plan",
+    "Result",
+    "Store",
+    "Summary",
+    "Task",
+    "contestants",
+    "make_plan",
+    "read_results",
+    "run_plan",
+    "save_figures",
+    "summarise",
+    "tidy_csv",
+    "tidy_rows",
+    "write_page",
+]
+
+_HOME = {
+    "Contestant": "roster",
+    "Listener": "run",
+    "Outcome": "run",
+    "Plan": "plan",
+    "Result": "result",
+    "Store": "store",
+    "Summary": "summary",
+    "Task": "task",
+    "contestants": "roster",
+    "make_plan": "plan",
+    "read_results": "store",
+    "run_plan": "run",
+    "save_figures": "figure_files",
+    "summarise": "summary",
+    "tidy_csv": "tidy",
+    "tidy_rows": "tidy",
+    "write_page": "page",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'bayesvm.experiments' has no attribute {name!r}")
+    value = getattr(import_module(f"bayesvm.experiments.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""The figures of the experiments: each function draws one and gives back matplotlib's Figure."""

@@ -1,0 +1,236 @@
+"""Accuracy, log-loss and calibration over pooled folds, from the results of Olson's protocol."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayesvm.datasets import find_set, fully_published, published_accuracies
+from bayesvm.experiments.choose import newest, not_run
+from bayesvm.experiments.protocols import OLSON_FOLDS
+from bayesvm.experiments.ranks import Comparison, compare
+from bayesvm.experiments.result import Result
+from bayesvm.experiments.roster import contestants
+from bayesvm.experiments.scoring import Pooled, pool
+
+__all__ = ["OURS", "OlsonSet", "OlsonSummary", "summarise_olson"]
+
+OURS = "bayesvm"
+ECE_ROWS = 1000
+Score = Callable[[Pooled], float]
+
+
+@dataclass(frozen=True)
+class OlsonSet:
+    """One set: pooled scores by model, and what is not there.
+
+    Attributes
+    ----------
+    name : str
+    rows : int
+    folds : int
+        Folds that were run.
+    scores : dict of str to Pooled
+    fit_s, predict_s, peak_mb : dict of str to float
+        Means over the folds.
+    missing : dict of str to int
+        Folds that a model lacks, of those run.
+    failed : dict of str to str
+        Models with a fold that failed or took too long, and why.
+    """
+
+    name: str
+    rows: int
+    folds: int
+    scores: dict[str, Pooled]
+    fit_s: dict[str, float]
+    predict_s: dict[str, float]
+    peak_mb: dict[str, float]
+    missing: dict[str, int]
+    failed: dict[str, str]
+
+
+@dataclass(frozen=True)
+class OlsonSummary:
+    """All sets.
+
+    Attributes
+    ----------
+    sets : list of OlsonSet
+    models : list of str
+        Those that take part on sets of any size.
+    limited : list of str
+        Those that take part on sets up to 5,000 rows.
+    suite_minutes : float
+        Wall-clock time in which fits of BayesianSVC were running.
+    suite_jobs : int
+        Processes that ran side by side meanwhile.
+    """
+
+    sets: list[OlsonSet]
+    models: list[str]
+    limited: list[str]
+    suite_minutes: float
+    suite_jobs: int
+
+    def complete(self, models: Sequence[str]) -> list[OlsonSet]:
+        """Sets on which no fold of these models is missing and which all of them take."""
+        known = contestants("olson")
+        return [
+            s
+            for s in self.sets
+            if not set(s.missing) & set(models)
+            and all((info := find_set(s.name)) is not None and known[m].takes(info) for m in models)
+        ]
+
+    def ranks(self, score: Score, models: Sequence[str] | None = None) -> Comparison:
+        """Models compared by a score, lower is better."""
+        models = list(self.models if models is None else models)
+        table = [
+            [score(s.scores[m]) if m in s.scores else np.nan for m in models] for s in self.complete(models)
+        ]
+        return compare(models, np.array(table).reshape(len(table), len(models)))
+
+    def ranks_with_published(self) -> Comparison:
+        """By accuracy among our runs and the published single configurations, on the sets that have all."""
+        published = published_accuracies()
+        theirs = sorted(c for c in next(iter(published.values())) if c.endswith("_single"))
+        sets = [s for s in self.complete(self.models) if s.name in fully_published()]
+        table = [
+            [
+                # Three decimals are what is published: ours are rounded alike, so that ties are ties.
+                *(-round(s.scores[m].accuracy, 3) if m in s.scores else np.nan for m in self.models),
+                *(-published[s.name][c] for c in theirs),
+            ]
+            for s in sets
+        ]
+        names = [*self.models, *(f"published_{c}" for c in theirs)]
+        return compare(names, np.array(table).reshape(len(table), len(names)))
+
+    def mean_accuracy(self) -> dict[str, float]:
+        """Means over the fully published sets that each model finished."""
+        return self._means(lambda p: p.accuracy, lambda s: s.name in fully_published())
+
+    def mean_published(self) -> dict[str, float]:
+        """Means of the published accuracies over those of these sets that BayesianSVC finished."""
+        published = published_accuracies()
+        names = [s.name for s in self.sets if s.name in fully_published() and OURS in s.scores]
+        if not names:
+            return {}
+        return {c: float(np.mean([published[n][c] for n in names])) for c in published[names[0]]}
+
+    def mean_ece(self) -> dict[str, float]:
+        """Means over the sets with at least 1,000 rows that each model finished."""
+        return self._means(lambda p: p.ece, lambda s: s.rows >= ECE_ROWS)
+
+    def _means(self, score: Score, wanted: Callable[[OlsonSet], bool]) -> dict[str, float]:
+        found = {
+            m: [score(s.scores[m]) for s in self.sets if wanted(s) and m in s.scores]
+            for m in (*self.models, *self.limited)
+        }
+        return {m: float(np.mean(values)) for m, values in found.items() if values}
+
+    def as_dict(self) -> dict[str, Any]:
+        """The summary as plain numbers."""
+        accuracy, log_loss = self.ranks(_accuracy), self.ranks(_log_loss)
+        large = {s.name: s.scores[OURS].ece for s in self.sets if s.rows >= ECE_ROWS and OURS in s.scores}
+        every = [*self.models, *self.limited]
+        published = self.ranks_with_published()
+        ece = self.mean_ece()
+        return {
+            "mean_accuracy": self.mean_accuracy(),
+            "mean_accuracy_n_sets": {
+                m: sum(s.name in fully_published() and m in s.scores for s in self.sets) for m in every
+            },
+            "mean_accuracy_published": self.mean_published(),
+            "mean_rank": accuracy.as_dict(),
+            "mean_rank_with_published": published.as_dict(),
+            "log_loss_rank": log_loss.as_dict(),
+            "brier_rank": self.ranks(lambda p: p.brier).as_dict(),
+            "friedman_p": accuracy.p_value,
+            "critical_difference": accuracy.critical_difference,
+            "n_sets": accuracy.n_sets,
+            "n_sets_with_published": published.n_sets,
+            "ece": ece.get(OURS, float("nan")),
+            "ece_per_model": ece,
+            "ece_n_sets": len(large),
+            "ece_over_.03": {name: round(value, 4) for name, value in large.items() if value >= 0.03},
+            "up_to_5000_rows": {
+                "mean_rank": self.ranks(_accuracy, every).as_dict(),
+                "log_loss_rank": self.ranks(_log_loss, every).as_dict(),
+                "n_sets": len(self.complete(every)),
+            },
+            "fewer_folds": {s.name: s.folds for s in self.sets if s.folds < OLSON_FOLDS},
+            "missing": {s.name: s.missing for s in self.sets if s.missing},
+            "not_run": not_run("olson", [s.name for s in self.sets]),
+            "failed": {s.name: s.failed for s in self.sets if s.failed},
+        }
+
+
+def _accuracy(pooled: Pooled) -> float:
+    return -pooled.accuracy
+
+
+def _log_loss(pooled: Pooled) -> float:
+    return pooled.log_loss
+
+
+def summarise_olson(results: Iterable[Result]) -> OlsonSummary:
+    """Put the results of Olson's protocol together."""
+    fits = newest(r for r in results if r.protocol == "olson")
+    grouped: dict[str, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
+    for (data, _, model), result in fits.items():
+        grouped[data][model].append(result)
+    ran = {model for (_, _, model) in fits}
+    known = {name: c for name, c in contestants("olson").items() if name in ran}
+    sets = [_one_set(data, models, known) for data, models in grouped.items()]
+    sets.sort(key=lambda s: (s.rows, s.name))
+    ours = [r for r in fits.values() if r.model == OURS]
+    return OlsonSummary(
+        sets=sets,
+        models=[name for name, c in known.items() if c.max_rows is None],
+        limited=[name for name, c in known.items() if c.max_rows is not None],
+        suite_minutes=_minutes(ours),
+        suite_jobs=max((r.jobs for r in ours), default=0),
+    )
+
+
+def _one_set(data: str, models: dict[str, list[Result]], known: dict[str, Any]) -> OlsonSet:
+    folds = {r.split for results in models.values() for r in results}
+    info = find_set(data)
+    takes = [name for name, c in known.items() if info is None or c.takes(info)]
+    lacking = {m: len(folds - {r.split for r in models.get(m, [])}) for m in takes}
+    whole = {
+        m: results for m, results in models.items() if lacking.get(m) == 0 and all(r.ok for r in results)
+    }
+    bad = {m: [r for r in results if not r.ok] for m, results in models.items()}
+    return OlsonSet(
+        name=data,
+        rows=0 if info is None else info.rows,
+        folds=len(folds),
+        scores={m: pool(results) for m, results in whole.items()},
+        fit_s={m: _mean(r.fit_s for r in results) for m, results in whole.items()},
+        predict_s={m: _mean(r.predict_s for r in results) for m, results in whole.items()},
+        peak_mb={m: _mean(r.peak_mb or np.nan for r in results) for m, results in whole.items()},
+        missing={m: n for m, n in lacking.items() if n},
+        failed={
+            m: f"{rs[0].error or rs[0].status} ({len(rs)} of {len(folds)})" for m, rs in bad.items() if rs
+        },
+    )
+
+
+def _mean(values: Iterable[float]) -> float:
+    return float(np.mean(list(values)))
+
+
+def _minutes(results: Sequence[Result]) -> float:
+    """Time in which at least one of these fits was running; fits side by side count once."""
+    covered, end = 0.0, 0.0
+    for start, stop in sorted((r.started, r.started + r.total_s) for r in results):
+        covered += max(0.0, stop - max(start, end))
+        end = max(end, stop)
+    return covered / 60.0

@@ -1,0 +1,146 @@
+"""Which fits a run consists of."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bayesvm.datasets import SetInfo, find_set, paper_sets
+from bayesvm.experiments.protocols import PROTOCOLS, splits_of
+from bayesvm.experiments.roster import Contestant, contestants
+from bayesvm.experiments.spool import file_digest
+from bayesvm.experiments.task import Task
+from bayesvm.experiments.versions import missing, versions_of
+
+__all__ = ["SMALL_ROWS", "Plan", "chosen_sets", "make_plan"]
+
+# Sets up to this many rows are "small".
+SMALL_ROWS = 1500
+DEFAULT_TIMEOUT = 600.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Fits in the order in which they are made, and models that cannot run here with the reason."""
+
+    tasks: list[Task]
+    absent: dict[str, str] = field(default_factory=dict)
+
+
+def chosen_sets(subset: str, protocol: str) -> list[SetInfo]:
+    """Sets that a word or a list of names stands for, the smallest first.
+
+    Parameters
+    ----------
+    subset : str
+        "all", "small" (at most 1,500 rows) or names with commas between
+        them. "all" of Olson's protocol is without poker, of which no
+        accuracy is published and only a part is real.
+    protocol : {"paper", "olson"}
+    """
+    every = [s for s in paper_sets() if protocol == "paper" or s.name != "poker"]
+    if subset == "all":
+        return every
+    if subset == "small":
+        return [s for s in every if s.rows <= SMALL_ROWS]
+    chosen = []
+    for name in _names(subset):
+        info = find_set(name)
+        if info is None:
+            near = difflib.get_close_matches(name, [s.name for s in paper_sets()], 1)
+            hint = f"; did you mean {near[0]!r}?" if near else "; give small, all or names of sets"
+            raise ValueError(f"the paper has no set {name!r}{hint}")
+        chosen.append(info)
+    return sorted(set(chosen), key=lambda s: (s.rows, s.name))
+
+
+def make_plan(
+    protocols: Sequence[str] = PROTOCOLS,
+    *,
+    subset: str = "all",
+    models: str | None = None,
+    folds: int | None = None,
+    data: str | os.PathLike[str] | None = None,
+    device: str = "cpu",
+    timeout: float | None = None,
+    shorten: Mapping[str, int] | None = None,
+) -> Plan:
+    """The fits of some protocols.
+
+    Parameters
+    ----------
+    protocols : sequence of {"paper", "olson"}
+    subset : str
+        See :func:`chosen_sets`.
+    models : str or None
+        Names with commas between them; None: all that can run here.
+    folds : int or None
+        Only the first of Olson's ten folds.
+    data : str, path-like or None
+        Folder of the sets.
+    device : str
+        For the models of this library.
+    timeout : float or None
+        Seconds a fit may take, for every model; None: 600 for competitors,
+        no limit for BayesianSVC and for the paper's recipe.
+    shorten : mapping of str to int or None
+        Epochs of the paper's recipe on named sets, the same for all models.
+    """
+    wanted = None if models is None else _names(models)
+    _check_models(wanted, protocols)
+    if unknown := set(shorten or ()) - {s.name for s in paper_sets()}:
+        raise ValueError(f"shorten: the paper has no set {sorted(unknown)[0]!r}")
+    tasks: list[Task] = []
+    absent: dict[str, str] = {}
+    digests: dict[str, str] = {}
+    for protocol in protocols:
+        able: list[Contestant] = []
+        for contestant in contestants(protocol).values():
+            if wanted is not None and contestant.name not in wanted:
+                continue
+            why = missing(contestant)
+            if why is None:
+                able.append(contestant)
+            else:
+                absent[contestant.name] = why
+        versions = {c.name: versions_of(c) for c in able}
+        for info in chosen_sets(subset, protocol):
+            if info.name not in digests:
+                digests[info.name] = file_digest(info.name, data)
+            tasks += [
+                Task(
+                    data=info.name,
+                    data_digest=digests[info.name],
+                    protocol=protocol,
+                    split=split,
+                    model=contestant.name,
+                    config=contestant.config(device, (shorten or {}).get(info.name)),
+                    versions=versions[contestant.name],
+                    timeout=_limit(contestant, timeout),
+                )
+                for split in splits_of(protocol, folds)
+                for contestant in able
+                if contestant.takes(info)
+            ]
+    return Plan(tasks, absent)
+
+
+def _limit(contestant: Contestant, timeout: float | None) -> float | None:
+    if timeout is not None:
+        return timeout if timeout > 0 else None
+    return DEFAULT_TIMEOUT if contestant.limited else None
+
+
+def _names(listed: str) -> list[str]:
+    return [name for name in (part.strip() for part in listed.split(",")) if name]
+
+
+def _check_models(wanted: Iterable[str] | None, protocols: Sequence[str]) -> None:
+    known = list(dict.fromkeys(name for p in protocols for name in contestants(p)))
+    for name in wanted or ():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"there is no model {name!r}{hint}; the models are {', '.join(known)}")

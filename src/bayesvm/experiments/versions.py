@@ -1,0 +1,105 @@
+"""Which code ran on which machine."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import bayesvm
+from bayesvm.experiments.gpflow_svgp import gpflow_python, gpflow_versions
+from bayesvm.experiments.roster import Contestant
+
+__all__ = ["commit", "environment", "machine", "missing", "source_version", "versions_of"]
+
+# Parts of the library that no fit runs.
+_ELSEWHERE = (
+    *("__main__.py", "cli", "datasets", "experiments", "files.py", "metrics.py", "persistence.py"),
+    *("plotting", "report", "tables"),
+)
+
+
+@cache
+def source_version() -> str:
+    """Version of bayesvm with a digest of what fits and predicts, so that every change of it shows."""
+    found = hashlib.sha256()
+    package = Path(bayesvm.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        if path.relative_to(package).parts[0] not in _ELSEWHERE:
+            found.update(path.read_bytes())
+    return f"{bayesvm.__version__}+{found.hexdigest()[:8]}"
+
+
+def versions_of(contestant: Contestant) -> dict[str, str]:
+    """Versions of what a model is made of; an adapter of ours counts by its content."""
+    if contestant.packages[0] == "gpflow":
+        found = gpflow_versions()
+    else:
+        found = {
+            name: source_version() if name == "bayesvm" else version(name) for name in contestant.packages
+        }
+    module = contestant.estimator.split(":")[0]
+    if module.startswith("bayesvm.experiments."):
+        path = Path(__file__).with_name(module.rpartition(".")[2] + ".py")
+        scripts = sorted(path.parent.glob("gpflow_script.py")) if contestant.packages[0] == "gpflow" else []
+        content = b"".join(p.read_bytes() for p in (path, *scripts))
+        found[module] = hashlib.sha256(content).hexdigest()[:8]
+    return found
+
+
+def missing(contestant: Contestant) -> str | None:
+    """Why a model cannot run here, or None."""
+    module, name = contestant.estimator.split(":")
+    if module == "bayesvm":
+        return None if name in bayesvm.__all__ else f"this version of bayesvm has no {name}"
+    if contestant.packages[0] == "gpflow":
+        return None if gpflow_python() else "no Python with GPflow: make peers-env"
+    for package in (module.split(".")[0], *contestant.packages):
+        if package != "scikit-learn" and find_spec(package.replace("-", "_")) is None:
+            return f"{package} is not installed: pip install {package}"
+    return None
+
+
+@cache
+def commit() -> str:
+    """The commit of the source, with a + if it was changed since; empty if it is in no repository."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+@cache
+def machine() -> str:
+    """Processor and cores."""
+    name = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), name)
+    except OSError:
+        pass
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{name}, {cores} cores"
+
+
+@cache
+def _environment() -> tuple[tuple[str, str], ...]:
+    found = {"python": platform.python_version()}
+    for name in ("numpy", "scipy", "scikit-learn", "torch"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return tuple(found.items())
+
+
+def environment() -> dict[str, Any]:
+    """Versions of what everything runs on."""
+    return dict(_environment())
