@@ -25,6 +25,12 @@ from sklearn.metrics import log_loss
 from bayesvm import BayesianSVC, defaults
 from bayesvm.kernels import RBF, AdditiveRBF, Linear, Sum
 
+
+def _sizes(inducing: int, learning_rows: int, learning_inducing: int) -> dict[str, Any]:
+    """The same sizes for data of any size."""
+    return {"SIZES": {0: defaults.Sizes(inducing, learning_rows, learning_inducing)}}
+
+
 # name: (numbers of bayesvm.defaults, constructor arguments)
 VARIATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "defaults": ({}, {}),
@@ -48,25 +54,17 @@ VARIATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "class offsets, precision .25": ({"OFFSET_PRECISION": 0.25}, {}),
     "prior scale 1": ({"PRIOR_SCALE": 1.0}, {}),
     "no prior": ({"PRIOR_SCALE": 1e3}, {}),
-    "learn on 1500 rows": ({"LEARNING_ROWS": 1500}, {}),
-    "learn with 64 points": ({"LEARNING_INDUCING": 64}, {}),
+    "learn with 64 points": (_sizes(512, 1000, 64), {}),
     "64 points": ({}, {"n_inducing": 64}),
     "128 points": ({}, {"n_inducing": 128}),
-    "512 points": ({}, {"n_inducing": 512}),
-    "1024 points": ({}, {"n_inducing": 1024}),
-    "learn on 2000 rows with 384 points": ({"LEARNING_ROWS": 2000, "LEARNING_INDUCING": 384}, {}),
-    "512 points, learn on 2000 rows with 384 points": (
-        {"LEARNING_ROWS": 2000, "LEARNING_INDUCING": 384},
-        {"n_inducing": 512},
-    ),
-    "512 points, learn on 4000 rows with 384 points": (
-        {"LEARNING_ROWS": 4000, "LEARNING_INDUCING": 384},
-        {"n_inducing": 512},
-    ),
-    "1024 points, learn on 4000 rows with 512 points": (
-        {"LEARNING_ROWS": 4000, "LEARNING_INDUCING": 512},
-        {"n_inducing": 1024},
-    ),
+    "256 points, learn on 1000 rows with 192 points": (_sizes(256, 1000, 192), {}),
+    "256 points, learn on 2000 rows with 384 points": (_sizes(256, 2000, 384), {}),
+    "512 points, learn on 1000 rows with 192 points": (_sizes(512, 1000, 192), {}),
+    "512 points, learn on 2000 rows with 256 points": (_sizes(512, 2000, 256), {}),
+    "512 points, learn on 2000 rows with 384 points": (_sizes(512, 2000, 384), {}),
+    "512 points, learn on 4000 rows with 384 points": (_sizes(512, 4000, 384), {}),
+    "1024 points, learn on 2000 rows with 384 points": (_sizes(1024, 2000, 384), {}),
+    "1024 points, learn on 4000 rows with 512 points": (_sizes(1024, 4000, 512), {}),
     "learn in double": ({"LEARNING_DTYPE": torch.float64}, {}),
     "learn the points": ({}, {"n_inducing": 128, "learn_inducing": True}),
     "sampled rivals": ({}, {"rivals": "sampled"}),

@@ -18,7 +18,7 @@ def test_few_rows_are_taken_as_they_are():
 
 
 def test_many_rows_are_represented_by_the_first_with_their_total_weight(monkeypatch):
-    monkeypatch.setattr(defaults, "LEARNING_ROWS", 40)
+    monkeypatch.setattr(defaults, "SIZES", {0: defaults.Sizes(256, 40, 192)})
     X, y, w = normal(200, 2, seed=3), labels(200, 3, seed=4), uniform(200, seed=5, low=0.5, high=2.0)
     sample = learning_sample(X, y, w, 3)
     assert len(sample.X) == 40

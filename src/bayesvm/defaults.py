@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 
-__all__ = ["affordable_exact", "auto_inducing"]
+__all__ = ["Sizes", "affordable_exact", "auto_inducing", "sizes", "worth_single"]
 
 DEFAULT_KERNEL = "rbf+additive"
 
 # Learning the kernel.
 LEARNING_STEPS = 25
 LEARNING_RATE = 0.35
-LEARNING_ROWS = 1000
-LEARNING_INDUCING = 192
 LEARNING_CLASSES = 32
 PRIOR_SCALE = 0.7
 LEARNING_DTYPE = torch.float32
@@ -29,25 +28,62 @@ OFFSET_PRECISION = 1.0
 PAPER_INDUCING = 64
 
 # Fitting q.
-MOST_INDUCING = 256
-LARGE_ROWS = 100_000
-LARGE_INDUCING = 128
+MOST_INDUCING_ALL_LATENTS = 256
 FEWEST_INDUCING = 32
 POSTERIOR_NUMBERS = 3e7
 BATCH_SIZE = 1024
 TOLERANCE = 1e-2
 EXACT_FLOPS = 4e9
+SINGLE_FLOPS = 2.5e8
 
 
-def auto_inducing(n_rows: int, n_classes: int) -> int:
+class Sizes(NamedTuple):
+    """How much of the data a fit looks at.
+
+    Attributes
+    ----------
+    inducing : int
+        Inducing points of the fit, at most.
+    learning_rows, learning_inducing : int
+        Rows and inducing points while the kernel is learned, at most.
+    """
+
+    inducing: int
+    learning_rows: int
+    learning_inducing: int
+
+
+# From this many distinct rows on. The last line bounds the time and memory of a sweep.
+SIZES = {
+    0: Sizes(256, 1000, 192),
+    1_500: Sizes(512, 2000, 256),
+    5_000: Sizes(512, 2000, 384),
+    100_000: Sizes(128, 1000, 192),
+}
+
+
+def sizes(n_rows: int) -> Sizes:
+    """The sizes for that many distinct rows."""
+    return SIZES[max(least for least in SIZES if least <= n_rows)]
+
+
+def auto_inducing(n_rows: int, n_classes: int, all_latents: bool = False) -> int:
     """Number of inducing points for that many distinct rows and classes.
 
-    Fewer where a sweep over many rows, or C matrices of P × P, would dominate.
+    Fewer where C matrices of P × P would dominate, and where every row touches
+    every latent function (``all_latents``), which costs C N P^2 a sweep.
     """
-    most = LARGE_INDUCING if n_rows > LARGE_ROWS else MOST_INDUCING
+    most = sizes(n_rows).inducing
+    if all_latents:
+        most = min(most, MOST_INDUCING_ALL_LATENTS)
     return max(FEWEST_INDUCING, min(most, int(math.sqrt(POSTERIOR_NUMBERS / n_classes))))
 
 
 def affordable_exact(n_rows: int, n_inducing: int, n_latents: int) -> bool:
     """Whether exact rivals, which cost C N P^2 a sweep, are the default."""
     return float(n_latents) * n_rows * n_inducing**2 <= EXACT_FLOPS
+
+
+def worth_single(n_rows: int, n_inducing: int) -> bool:
+    """Whether products over the rows, which cost N P^2 a sweep, are large enough for single precision."""
+    return float(n_rows) * n_inducing**2 >= SINGLE_FLOPS

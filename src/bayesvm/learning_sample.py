@@ -38,7 +38,7 @@ def learning_sample(X: Tensor, y: Tensor, weight: Tensor, n_classes: int) -> Lea
     all, and exact rivals cost in proportion to their number.
     """
     dtype = defaults.LEARNING_DTYPE
-    n, most = defaults.LEARNING_ROWS, defaults.LEARNING_CLASSES
+    n, most = defaults.sizes(X.shape[0]).learning_rows, defaults.LEARNING_CLASSES
     if n_classes > most:
         chosen = torch.unique(y[:n])[:most]
         index = torch.isin(y, chosen).nonzero()[:n, 0]

@@ -20,17 +20,18 @@ from bayesvm.inference.task import Member
 __all__ = ["binary", "crammer_singer", "one_vs_rest", "own_probabilities", "svgp", "with_likelihood"]
 
 
-def crammer_singer(n_classes: int, rivals: str, seed: int) -> Member:
+def crammer_singer(n_classes: int, rivals: str, seed: int, single: bool = False) -> Member:
     """Wistuba and Rawat (2018); two classes are one function of their difference (eq. 7.1).
 
     With sampled rivals the kernel is still learned against all of them.
+    ``single`` is that of the rules.
     """
     if n_classes == 2:
         site: Likelihood = BinaryHinge() if rivals == "exact" else AugmentedBinaryHinge()
         likelihood = AugmentedBinaryHinge() if rivals == "mean" else BinaryHinge()
-        return Member(likelihood, AllRivals(site), HingeMode())
+        return Member(likelihood, AllRivals(site, single), HingeMode())
     exact = MulticlassHinge()
-    rule = AllRivals(exact) if rivals == "exact" else OneRival(rivals == "sampled", seed)
+    rule = AllRivals(exact, single) if rivals == "exact" else OneRival(rivals == "sampled", seed, single)
     return Member(exact, rule, CrammerSingerMode())
 
 

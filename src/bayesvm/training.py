@@ -196,8 +196,9 @@ class _Job:
         )
         sample = learning_sample(self.X, self.y, self.weight, self.n_classes)
         Z = self.Z
-        if not settings.learn_inducing and Z.shape[0] > defaults.LEARNING_INDUCING:
-            Z = choose_inducing(self.X, self.weight, defaults.LEARNING_INDUCING)
+        most = defaults.sizes(self.X.shape[0]).learning_inducing
+        if not settings.learn_inducing and Z.shape[0] > most:
+            Z = choose_inducing(self.X, self.weight, most)
         likelihood = options.member.likelihood
         return learn_kernel(self.kernel, self.params, Z, sample, likelihood, recipe, progress)
 

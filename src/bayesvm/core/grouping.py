@@ -81,5 +81,6 @@ class ClassGroups:
             into.precision.unbind(), into.linear.unbind(), A, g.split(self.counts), strict=True
         ):
             if len(A_j):
-                precision.addmm_(A_j.mT, A_j)
-                linear.addmv_(A_j.mT, g_j)
+                # Not addmm_, so that the sums may have more digits than the products.
+                precision.add_(A_j.mT @ A_j)
+                linear.add_(A_j.mT @ g_j)

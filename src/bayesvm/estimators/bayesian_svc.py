@@ -208,5 +208,6 @@ class BayesianSVC(AddsRows, LatentClassifier):
         kernel = resolve_kernel(self.kernel, bool(self.ard))
         if n_classes == 2:  # the one function is the difference of two: kernel 2k (eq. 7.1)
             kernel = Scaled(kernel, 2.0)
-        member = members.crammer_singer(n_classes, rivals, seed)
+        single = defaults.worth_single(n_rows, min(n_inducing, n_rows))
+        member = members.crammer_singer(n_classes, rivals, seed, single)
         return resolve_options(self, member, kernel, n_inducing, chosen_inference(self), seed)

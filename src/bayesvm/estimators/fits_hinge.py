@@ -72,5 +72,5 @@ class FitsHinge(AddsRows):
     def _options(self, n_rows: int, n_classes: int, seed: int) -> Options:
         member = self._member(n_classes)
         kernel = resolve_kernel(self.kernel, bool(self.ard))
-        n_inducing = auto_inducing(self, n_rows, n_classes)
+        n_inducing = auto_inducing(self, n_rows, n_classes, all_latents=True)
         return resolve_options(self, member, kernel, n_inducing, chosen_inference(self), seed)

@@ -113,10 +113,10 @@ def check_arguments(estimator: Any, inferences: tuple[str, ...] | None = None) -
     _check_device(e.device)
 
 
-def auto_inducing(estimator: Any, n_rows: int, n_classes: int) -> int:
+def auto_inducing(estimator: Any, n_rows: int, n_classes: int, all_latents: bool = False) -> int:
     """Number of inducing points for that many distinct rows and classes."""
     if estimator.n_inducing == "auto":
-        return defaults.auto_inducing(n_rows, n_classes)
+        return defaults.auto_inducing(n_rows, n_classes, all_latents)
     return int(estimator.n_inducing)
 
 

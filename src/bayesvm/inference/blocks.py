@@ -97,6 +97,12 @@ class TrainingRows:
                 self._cache["all"] = known
         return self._cache["all"]
 
+    def first(self, n: int) -> TrainingRows:
+        """The first rows with weights that stand for all; they are a random sample, being canonical."""
+        scale = self.weight.sum() / self.weight[:n].sum()
+        part = (self.X[:n], self.y[:n], scale * self.weight[:n], self.key[:n])
+        return TrainingRows(*part, self.kernel, self.params, self.Z, self.n_classes)
+
     def batch(self, index: Tensor, scale: float) -> Block:
         """Chosen rows as a block whose weights are multiplied by ``scale``."""
         features = self.features(self.X[index])

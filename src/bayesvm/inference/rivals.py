@@ -70,9 +70,17 @@ class RivalRule(Protocol):
 
 @dataclass(frozen=True)
 class AllRivals:
-    """Exact expectations: every latent function of a row gets a site (section 4)."""
+    """Exact expectations: every latent function of a row gets a site (section 4).
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    single : bool
+        As for ``OneRival``.
+    """
 
     likelihood: Likelihood
+    single: bool = False
 
     @property
     def shift_invariant(self) -> bool:
@@ -82,14 +90,19 @@ class AllRivals:
         return _ALL_NUMBERS // (n_latents * max(n_inducing, 48))
 
     def under(self, q: Gaussian, sweep: int) -> BlockSites:
+        full, narrow = q.m.dtype, torch.float32 if self.single else q.m.dtype
+        q_narrow = Gaussian(q.m.to(narrow), q.R.to(narrow))
+
         def sites(block: Block, into: Statistics) -> RowSites:
             A, residual = block.features
             F = gaussian.mean(q, A)
-            s2 = (gaussian.variance(q, A) + residual[:, None]).clamp_min(MIN_VARIANCE)
+            A = A.to(narrow)
+            V = gaussian.variance(q_narrow, A).to(full)
+            s2 = (V + residual[:, None]).clamp_min(MIN_VARIANCE)
             value, slope, W = self.likelihood.row_terms(block.y, F, s2)
             G = slope + W * F
             c = block.weight[:, None]
-            precision, linear = dense_statistics(A, c * W, c * G)
+            precision, linear = dense_statistics(A, (c * W).to(narrow), (c * G).to(narrow))
             into.precision.add_(precision)
             into.linear.add_(linear)
             return RowSites(value, None, W, G)
@@ -107,10 +120,14 @@ class OneRival:
         Whether the rival is the argmax of a posterior draw (eq. 4.4) or of the mean.
     seed : int
         Draws depend on this, the sweep and the content of a row alone.
+    single : bool
+        Whether moments and sums of a block are products in single precision.
+        Blocks are added up, and q is factorised, in that of the rows.
     """
 
     sampled: bool
     seed: int = 0
+    single: bool = False
     shift_invariant: ClassVar[bool] = True
 
     def block_rows(self, n_latents: int, n_inducing: int) -> int:
@@ -121,6 +138,8 @@ class OneRival:
     def under(self, q: Gaussian, sweep: int) -> BlockSites:
         C = q.m.shape[0]
         draws = Draws.of_gaussian(q, self.seed, sweep) if self.sampled else None
+        full, narrow = q.m.dtype, torch.float32 if self.single else q.m.dtype
+        q_narrow = Gaussian(q.m.to(narrow), q.R.to(narrow))
 
         def sites(block: Block, into: Statistics) -> RowSites:
             A, residual = block.features
@@ -129,14 +148,14 @@ class OneRival:
             else:
                 rival = drawn_argmax(draws, block.features, block.y, block.key)
             classes = torch.stack([block.y, rival], 1)
-            groups = ClassGroups.of(A, classes, C)
-            mean, variance = groups.moments(q)
+            groups = ClassGroups.of(A.to(narrow), classes, C)
+            mean, variance = (t.to(full) for t in groups.moments(q_narrow))
             s2 = (variance + residual[:, None]).clamp_min(MIN_VARIANCE)
             pair = augmented_pair(mean[:, 0], mean[:, 1], s2[:, 0], s2[:, 1])
             W = torch.stack([pair.w, pair.w], 1)
             G = torch.stack([pair.G_y, pair.G_t], 1)
             c = block.weight[:, None]
-            groups.add_statistics(c * W, c * G, into)
+            groups.add_statistics((c * W).to(narrow), (c * G).to(narrow), into)
             return RowSites(pair.value, classes, W, G)
 
         return sites
