@@ -12,7 +12,7 @@ from bayesvm.core import linalg
 from bayesvm.core.covariance import Features, inducing_factor, whitened_features
 from bayesvm.core.gaussian import Gaussian
 from bayesvm.core.kernels.base import Params
-from bayesvm.core.likelihoods import Likelihood, augmented_pair, expected
+from bayesvm.core.likelihoods import Likelihood, expected
 from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.coordinate import base_gaussian
 from bayesvm.inference.draws import Draws, drawn_argmax, mean_argmax
@@ -20,6 +20,7 @@ from bayesvm.inference.epochs import LARGEST_LOGARITHM, recent_gain, shuffled
 from bayesvm.inference.evaluate import Ascent, evaluate
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.optimiser import Adam
+from bayesvm.inference.pair_bound import pair_bound
 from bayesvm.inference.rivals import MIN_VARIANCE, AllRivals, OneRival, RivalRule
 from bayesvm.inference.task import Member, Method, Outcome, Settings, Task
 from bayesvm.progress import Progress, Step
@@ -75,7 +76,7 @@ def ascend(
     try:
         for epoch in range(1, settings.max_iter + 1):
             order = shuffled(len(rows), settings.seed, epoch, rows.X.device)
-            epoch_bound = 0.0
+            bounds = []
             last = [p.detach().clone() for p in free]
             for index in order.split(settings.batch_size):
                 weight = rows.weight[index]
@@ -83,8 +84,9 @@ def ascend(
                     rows, rule, theta, Z, m, raw, taught, index, weight, total / weight.sum(), step
                 )
                 adam.ascend(bound, rate)
-                epoch_bound += float(bound.detach()) * float(weight.sum() / total)
+                bounds.append(bound.detach() * (weight.sum() / total))
                 step += 1
+            epoch_bound = float(torch.stack(bounds).sum())
             if not math.isfinite(epoch_bound) or float(raw.detach().abs().max()) > LARGEST_LOGARITHM:
                 raise ArithmeticError("q left the range of numbers")
             curve.append(epoch_bound)
@@ -155,25 +157,12 @@ def _all_value(likelihood: Likelihood, features: Features, m: Tensor, L: Tensor,
 def _pair_value(
     rule: OneRival, features: Features, m: Tensor, L: Tensor, y: Tensor, key: Tensor, step: int
 ) -> Tensor:
-    """Only the two classes a row touches cost P^2: one product per class with the rows that touch it.
-
-    Gathering a factor for every row instead took ten times as long.
-    """
-    A, residual = features
     with torch.no_grad():
         if rule.sampled:
             rival = drawn_argmax(Draws.of_factor(m, L, rule.seed, step), features, y, key)
         else:
-            rival = mean_argmax(m, A, y)
-        classes = torch.stack([y, rival], 1)
-        label, order = classes.reshape(-1).sort(stable=True)
-        counts = torch.bincount(label, minlength=L.shape[0]).tolist()
-        back = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
-    touching = A.index_select(0, order.div(2, rounding_mode="floor")).split(counts)
-    V = torch.cat([(A_j @ L_j).square().sum(1) for A_j, L_j in zip(touching, L.unbind(), strict=True)])
-    s2 = (V.index_select(0, back).reshape(-1, 2) + residual[:, None]).clamp_min(MIN_VARIANCE)
-    F = (A @ m.mT).gather(1, classes)
-    return augmented_pair(F[:, 0], F[:, 1], s2[:, 0], s2[:, 1]).value
+            rival = mean_argmax(m, features.A, y)
+    return pair_bound(features, m, L, torch.stack([y, rival], 1))
 
 
 def _missing(member: Member) -> str | None:
