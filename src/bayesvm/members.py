@@ -35,14 +35,14 @@ def crammer_singer(n_classes: int, rivals: str, seed: int, single: bool = False)
     return Member(exact, rule, CrammerSingerMode())
 
 
-def binary(expectation: str) -> Member:
+def binary(expectation: str, single: bool = False) -> Member:
     """Wenzel et al. (2017): "augmented" is theirs, "exact" the expectation it bounds (eqs. 2.3, 4.3)."""
-    return with_likelihood(_binary(expectation), HingeMode())
+    return with_likelihood(_binary(expectation), HingeMode(), single)
 
 
-def one_vs_rest(expectation: str) -> Member:
+def one_vs_rest(expectation: str, single: bool = False) -> Member:
     """A binary model for every class, all in one computation (eq. 8.1)."""
-    return with_likelihood(OneVsRest(_binary(expectation)), HingeMode())
+    return with_likelihood(OneVsRest(_binary(expectation)), HingeMode(), single)
 
 
 def svgp(likelihood: str | Likelihood, n_classes: int) -> Member:
@@ -67,9 +67,11 @@ def own_probabilities(member: Member) -> ProperLikelihood | None:
     return member.likelihood if isinstance(member.likelihood, ProperLikelihood) else None
 
 
-def with_likelihood(likelihood: Likelihood, mode: PointLikelihood | None = None) -> Member:
+def with_likelihood(
+    likelihood: Likelihood, mode: PointLikelihood | None = None, single: bool = False
+) -> Member:
     """Any likelihood in exact expectation, and at points if its mode is known."""
-    return Member(likelihood, AllRivals(likelihood), mode)
+    return Member(likelihood, AllRivals(likelihood, single), mode)
 
 
 def _binary(expectation: str) -> Likelihood:

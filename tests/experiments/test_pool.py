@@ -40,12 +40,23 @@ def test_bad_models_harm_nobody_else(arrays):
 
 def test_a_fit_that_takes_too_long_is_ended(arrays):
     start = time.monotonic()
-    results = run(arrays, task(wait=60.0, timeout=0.5), task(split=1), task(split=2, wait=0.1, timeout=5.0))
+    others = task(split=1, model="b"), task(split=2, model="c", wait=0.1, timeout=5.0)
+    results = run(arrays, task(wait=60.0, timeout=0.5), *others)
     assert time.monotonic() - start < 30
     assert (results[0].status, results[0].error) == ("timeout", "ended after 0.5 s")
     assert results[0].total_s < 20
     assert results[1].ok
     assert results[2].ok
+
+
+def test_other_folds_of_what_took_too_long_are_not_tried(arrays):
+    began = []
+    folds = [task(split=i, wait=60.0, timeout=0.5) for i in range(5)]
+    results = run(arrays, *folds, task(split=5, model="other"), started=lambda t: began.append(t.split))
+    assert began == [0, 5]
+    assert {results[i].status for i in range(5)} == {"timeout"}
+    assert results[4].error == "not tried: fold 0 was ended after 0.5 s"
+    assert results[5].ok
 
 
 def test_side_by_side(arrays):

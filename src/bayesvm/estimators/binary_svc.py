@@ -105,10 +105,10 @@ class BinaryBayesianSVC(FitsHinge, LatentClassifier):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _member(self, n_classes: int) -> Member:
+    def _member(self, n_classes: int, single: bool) -> Member:
         if n_classes > 2:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass: y holds "
                 f"{n_classes} classes; use BayesianSVC or OneVsRestBayesianSVC for more than two"
             )
-        return members.binary(self.expectation)
+        return members.binary(self.expectation, single)

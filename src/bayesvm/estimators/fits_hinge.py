@@ -66,11 +66,11 @@ class FitsHinge(AddsRows):
         self.verbose = verbose
         self.warm_start = warm_start
 
-    def _member(self, n_classes: int) -> Member:
+    def _member(self, n_classes: int, single: bool) -> Member:
         raise NotImplementedError
 
     def _options(self, n_rows: int, n_classes: int, seed: int) -> Options:
-        member = self._member(n_classes)
         kernel = resolve_kernel(self.kernel, bool(self.ard))
         n_inducing = auto_inducing(self, n_rows, n_classes, all_latents=True)
+        member = self._member(n_classes, defaults.worth_single(n_rows, min(n_inducing, n_rows)))
         return resolve_options(self, member, kernel, n_inducing, chosen_inference(self), seed)

@@ -51,7 +51,7 @@ class OneVsRestBayesianSVC(FitsHinge, LatentClassifier):
     True
     """
 
-    def _member(self, n_classes: int) -> Member:
+    def _member(self, n_classes: int, single: bool) -> Member:
         if n_classes == 2:
-            return members.binary(self.expectation)
-        return members.one_vs_rest(self.expectation)
+            return members.binary(self.expectation, single)
+        return members.one_vs_rest(self.expectation, single)

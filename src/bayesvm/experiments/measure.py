@@ -29,7 +29,15 @@ _FACTS = {
 def build(config: dict[str, Any], **instead: Any) -> Any:
     """The estimator that a configuration describes, with some arguments replaced."""
     module, name = config["estimator"].split(":")
-    return getattr(import_module(module), name)(**{**config["arguments"], **instead})
+    arguments = {**config["arguments"], **instead}
+    if isinstance(arguments.get("kernel"), dict):
+        arguments["kernel"] = _kernel(**arguments["kernel"])
+    return getattr(import_module(module), name)(**arguments)
+
+
+def _kernel(name: str, **start: float) -> Any:
+    """A kernel of the library by its name, with the values it starts from."""
+    return getattr(import_module("bayesvm.kernels"), name)(**start)
 
 
 def warm_up(config: dict[str, Any]) -> None:

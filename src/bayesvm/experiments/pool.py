@@ -110,6 +110,9 @@ def run_tasks(
 ) -> Iterator[Result]:
     """Results as they come.
 
+    Where a model ran out of time on one fold of a set, its other folds are
+    not tried and are recorded as timed out too.
+
     Parameters
     ----------
     tasks : sequence of Task
@@ -156,10 +159,19 @@ def run_tasks(
                         jobs=jobs,
                         total_s=time.time() - worker.started,
                     )
+                    alike = [task for task in waiting if _other_fold(task, over)]
+                    waiting = [task for task in waiting if task not in alike]
+                    for task in alike:
+                        reason = f"not tried: fold {over.split} was ended after {over.timeout:g} s"
+                        yield Result.of(task, "timeout", error=reason, started=time.time(), jobs=jobs)
     finally:
         for worker in workers:
             worker.end()
         selector.close()
+
+
+def _other_fold(task: Task, over: Task) -> bool:
+    return (task.data, task.protocol, task.model) == (over.data, over.protocol, over.model)
 
 
 def _dismiss(worker: _Worker, workers: list[_Worker], selector: selectors.BaseSelector) -> None:
