@@ -56,7 +56,7 @@ class Sizes(NamedTuple):
 # From this many distinct rows on. The last line bounds the time and memory of a sweep.
 SIZES = {
     0: Sizes(256, 1000, 192),
-    1_500: Sizes(512, 2000, 256),
+    1_500: Sizes(256, 2000, 256),
     5_000: Sizes(512, 2000, 384),
     100_000: Sizes(128, 1000, 192),
 }

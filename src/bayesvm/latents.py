@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from bayesvm.core import gaussian
-from bayesvm.core.covariance import Features
 from bayesvm.core.likelihoods.difference import dealt as latents_of_classes
 from bayesvm.core.likelihoods.difference import dealt_latents
 from bayesvm.model import LoadedModel
@@ -37,9 +36,12 @@ def common_part(deviations: Tensor, n_samples: int, generator: torch.Generator) 
     return deviations[draw.to(deviations.device), function.to(deviations.device)].mT / (J - 1) ** 0.5
 
 
-def latent_moments(model: LoadedModel, features: Features) -> tuple[Tensor, Tensor]:
-    """Means and variances per class, shape (n, C), from draws where there are any, else from q."""
-    A, residual = features
+def latent_moments(model: LoadedModel, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Means and variances per class, shape (n, C), of standardised rows.
+
+    From draws where there are any, else from q, with the local part if there is one.
+    """
+    A, residual = model.features(rows)
     if model.draws is None:
         F, V = gaussian.mean(model.q, A), gaussian.variance(model.q, A)
     else:
@@ -48,4 +50,6 @@ def latent_moments(model: LoadedModel, features: Features) -> tuple[Tensor, Tens
         V = torch.stack([(A @ d.mT).square().mean(1) for d in (model.draws - mean).unbind(1)], 1)
         V = spread_of_draws(V, model.model.centred)
     s2 = V + residual[:, None]
+    if model.local is not None:
+        F = F + model.local.mean(rows)
     return latents_of_classes(F, s2.clamp_min(torch.finfo(s2.dtype).tiny ** 0.5))

@@ -15,6 +15,7 @@ from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.chains import Chains
 from bayesvm.inference.evaluate import Ascent
 from bayesvm.latents import dealt_latents, latents_of_classes, spread_of_draws
+from bayesvm.local_part import LoadedLocal
 
 __all__ = ["LeaveOneOut", "leave_one_out"]
 
@@ -43,16 +44,16 @@ class LeaveOneOut:
     deviations: Tensor | None = None
 
 
-def leave_one_out(rows: TrainingRows, ascent: Ascent) -> LeaveOneOut:
+def leave_one_out(rows: TrainingRows, ascent: Ascent, local: LoadedLocal | None = None) -> LeaveOneOut:
     """Leave-one-out moments of all rows, block by block."""
     with torch.no_grad():
         if ascent.chains is not None:
             return _from_draws(rows, ascent.chains)
-        return _from_sites(rows, ascent)
+        return _from_sites(rows, ascent, local)
 
 
-def _from_sites(rows: TrainingRows, ascent: Ascent) -> LeaveOneOut:
-    """In closed form (eqs. 5.1, 5.2)."""
+def _from_sites(rows: TrainingRows, ascent: Ascent, local: LoadedLocal | None) -> LeaveOneOut:
+    """In closed form (eqs. 5.1, 5.2, 10.3)."""
     q = ascent.q
     J, P = q.m.shape
     out = _empty(rows)
@@ -61,7 +62,8 @@ def _from_sites(rows: TrainingRows, ascent: Ascent) -> LeaveOneOut:
         unit = block.weight.clamp_max(1.0)[:, None]
         W, G = ascent.sites.dense(block.rows, J)
         left = cavity(gaussian.mean(q, A), gaussian.variance(q, A), unit * W, unit * G)
-        out.F[block.rows], out.s2[block.rows] = latents_of_classes(left.F, left.V + residual[:, None])
+        F = left.F if local is None else left.F + local.mean_without_self(block.rows, rows.weight)
+        out.F[block.rows], out.s2[block.rows] = latents_of_classes(F, left.V + residual[:, None])
         out.remaining[block.rows] = left.remaining.amin(1)
     return out
 

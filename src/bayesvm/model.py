@@ -13,6 +13,7 @@ from bayesvm.core.covariance import Features, whitened_features
 from bayesvm.core.gaussian import Gaussian
 from bayesvm.core.kernels.base import Kernel, Params
 from bayesvm.core.likelihoods import ProperLikelihood
+from bayesvm.local_part import LoadedLocal, LocalPart
 from bayesvm.scaling import Scaler
 
 __all__ = ["Model", "torch_dtype"]
@@ -57,6 +58,8 @@ class Model:
     pooled : bool
         Whether the classes of a row share their mean variance in class
         probabilities, so that the largest latent mean decides.
+    local : LocalPart or None
+        What rows close by add to the latents (section 10).
     """
 
     scaler: Scaler
@@ -74,6 +77,7 @@ class Model:
     centred: bool = False
     likelihood: ProperLikelihood | None = None
     pooled: bool = False
+    local: LocalPart | None = None
 
     def on(self, device: str, dtype: torch.dtype) -> LoadedModel:
         """The model as tensors on a device."""
@@ -89,6 +93,7 @@ class Model:
             Gaussian(tensor(self.m), tensor(self.R)),
             self,
             None if self.draws is None else tensor(self.draws),
+            None if self.local is None else self.local.on(device, dtype),
         )
 
 
@@ -103,6 +108,7 @@ class LoadedModel:
     q: Gaussian
     model: Model
     draws: Tensor | None = None
+    local: LoadedLocal | None = None
 
     def calibrated(self, F: Tensor, s2: Tensor) -> tuple[Tensor, Tensor, float]:
         """Moments and temperature from which class probabilities are computed (eqs. 6.7, 6.9)."""
@@ -127,9 +133,9 @@ class LoadedModel:
         """Standardised rows as a tensor."""
         return torch.as_tensor(self.model.scaler.transform(X)).to(self.Z)
 
-    def features(self, X: FloatArray) -> Features:
-        """Whitened features of rows in the units of the data."""
-        return whitened_features(self.kernel, self.params, self.Z, self.Lz, self.rows(X))
+    def features(self, rows: Tensor) -> Features:
+        """Whitened features of standardised rows."""
+        return whitened_features(self.kernel, self.params, self.Z, self.Lz, rows)
 
 
 def pooled(s2: Tensor) -> Tensor:

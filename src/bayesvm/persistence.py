@@ -36,6 +36,7 @@ _OURS = [
     "bayesvm.estimators.one_vs_rest_svc.OneVsRestBayesianSVC",
     "bayesvm.estimators.svgp_classifier.SVGPClassifier",
     "bayesvm.fitted_chains.FittedChains",
+    "bayesvm.local_part.LocalPart",
     "bayesvm.model.Model",
     "bayesvm.online.Memory",
     "bayesvm.scaling.Scaler",

@@ -58,7 +58,7 @@ def latent_blocks(
     size = max(1, _BLOCK_NUMBERS // max(numbers_per_row, J * P, n_draws))
     for start in range(0, X.shape[0], size):
         rows = slice(start, min(start + size, X.shape[0]))
-        F, s2 = latent_moments(model, model.features(X[rows]))
+        F, s2 = latent_moments(model, model.rows(X[rows]))
         yield rows, F, s2
 
 
@@ -168,9 +168,12 @@ def sample_latents(
     with torch.no_grad():
         for start in range(0, N, size):
             rows = slice(start, min(start + size, N))
-            A, residual = model.features(X[rows])
-            noise = normal(n_samples, A.shape[0], J * copies)
-            f = torch.einsum("np,jps->snj", A, v) + residual.sqrt()[:, None] * noise
+            standardised = model.rows(X[rows])
+            A, residual = model.features(standardised)
+            f = torch.einsum("np,jps->snj", A, v)
+            f += residual.sqrt()[:, None] * normal(n_samples, A.shape[0], J * copies)
+            if model.local is not None:
+                f[..., :J] += model.local.mean(standardised)
             if copies == 2:
                 g, total = f[..., 0], f[..., 1]
                 f = torch.stack([0.5 * (total - g), 0.5 * (total + g)], 2)

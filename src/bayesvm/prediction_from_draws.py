@@ -88,7 +88,7 @@ def _map_draws(
     parts = []
     with torch.no_grad():
         for start in range(0, X.shape[0], size):
-            features = model.features(X[start : start + size])
+            features = model.features(model.rows(X[start : start + size]))
             f = (model.draws @ features.A.mT).mT + features.residual.sqrt()[:, None] * nodes[:, None, :]
             results = function(dealt_latents(f.to(torch.float64)))
             parts.append(tuple(t.to(torch.float64).cpu().numpy() for t in results))

@@ -14,6 +14,7 @@ from bayesvm.core.leave_one_out import MIN_REMAINING
 from bayesvm.core.likelihoods import ProperLikelihood
 from bayesvm.core.predictive import expected_softmax, in_order_of
 from bayesvm.leave_one_out import LeaveOneOut, leave_one_out
+from bayesvm.local_part import LocalPart
 from bayesvm.model import pooled
 from bayesvm.training import Trained
 
@@ -53,7 +54,10 @@ class LeaveOneOutSummary:
 
 
 def summarise(
-    trained: Trained, decides: bool = False, likelihood: ProperLikelihood | None = None
+    trained: Trained,
+    decides: bool = False,
+    likelihood: ProperLikelihood | None = None,
+    local: LocalPart | None = None,
 ) -> LeaveOneOutSummary:
     """Fit the calibration to the leave-one-out latents and score the result.
 
@@ -66,9 +70,12 @@ def summarise(
     likelihood : ProperLikelihood or None
         One that has class probabilities of its own: they are used as they
         are, without calibration.
+    local : LocalPart or None
+        What the latents get from rows close by.
     """
     rows = trained.rows
-    loo = leave_one_out(rows, trained.ascent)
+    nearby = None if local is None else local.on(str(rows.X.device), rows.X.dtype)
+    loo = leave_one_out(rows, trained.ascent, nearby)
     if decides:
         loo = replace(loo, s2=pooled(loo.s2))
     n = min(len(rows), _CALIBRATION_ROWS, _CALIBRATION_NUMBERS // rows.n_classes + 1)

@@ -23,6 +23,7 @@ from bayesvm.inference.methods import METHODS
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.task import Member, Settings, Task
 from bayesvm.learning_sample import learning_sample
+from bayesvm.local_part import LocalPart
 from bayesvm.model import Model, to_numpy
 from bayesvm.progress import Progress, Step, silent
 from bayesvm.rows import CanonicalRows
@@ -57,6 +58,8 @@ class Options:
     dtype : torch.dtype
     own : ProperLikelihood or None
         The likelihood whose class probabilities are used; None: the calibrated softmax.
+    local : bool
+        Whether leave-one-out may add a local part.
     """
 
     kernel: Kernel
@@ -69,6 +72,7 @@ class Options:
     dtype: torch.dtype
     choose: Callable[[Tensor, Tensor, int], Tensor] = choose_inducing
     own: ProperLikelihood | None = None
+    local: bool = False
 
 
 @dataclass(frozen=True)
@@ -273,6 +277,7 @@ def as_model(
     calibration: Calibration,
     decides: bool,
     likelihood: ProperLikelihood | None,
+    local: LocalPart | None = None,
 ) -> Model:
     """The result as plain arrays, with what ``summarise`` was told."""
     rows, q, chains = trained.rows, trained.ascent.q, trained.ascent.chains
@@ -292,4 +297,5 @@ def as_model(
         centred=chains is not None and chains.centred,
         likelihood=likelihood,
         pooled=decides,
+        local=local,
     )

@@ -11,6 +11,7 @@ from bayesvm.estimators.adds_rows import AddsRows
 from bayesvm.estimators.latent_classifier import LatentClassifier
 from bayesvm.estimators.options import auto_inducing, chosen_inference, resolve_options
 from bayesvm.inference.adam import PAPER_EPOCHS, PAPER_RATE
+from bayesvm.local_part import LocalPart
 from bayesvm.training import Options
 
 __all__ = ["BayesianSVC"]
@@ -52,6 +53,11 @@ class BayesianSVC(AddsRows, LatentClassifier):
     hyperparameters : {"blend", "elbo", "loo", "fixed"}, default="blend"
         What kernel parameters maximise: the bound plus the leave-one-out
         log-likelihood, either alone, or nothing.
+    local : bool, default=True
+        Let leave-one-out decide whether rows close by correct the latent
+        functions, beyond what inducing points can follow: data whose rows
+        repeat, or nearly so. The model then keeps the training rows. With
+        more than 100 000 of them, or 100 classes, there is no such part.
     learning_rate : float or "auto", default="auto"
         Adam's rate for kernel parameters, and for everything with
         ``inference="adam"``.
@@ -105,6 +111,8 @@ class BayesianSVC(AddsRows, LatentClassifier):
     offset_ : ndarray of shape (n_classes,)
         How latents become class probabilities: E[softmax(T (f + offset))] with
         the latent variances multiplied by the spread, fitted by leave-one-out.
+    local_part_ : LocalPart or None
+        What rows close by add, if leave-one-out asked for it.
     feature_relevance_ : ndarray of shape (n_features,)
     sites_ : SiteArrays
     n_iter_ : int
@@ -141,6 +149,7 @@ class BayesianSVC(AddsRows, LatentClassifier):
         inference: str = "auto",
         rivals: str = "auto",
         hyperparameters: str = "blend",
+        local: bool = True,
         learning_rate: float | str = "auto",
         batch_size: int | None = None,
         max_iter: int | str = "auto",
@@ -161,6 +170,7 @@ class BayesianSVC(AddsRows, LatentClassifier):
         self.inference = inference
         self.rivals = rivals
         self.hyperparameters = hyperparameters
+        self.local = local
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_iter = max_iter
@@ -191,12 +201,18 @@ class BayesianSVC(AddsRows, LatentClassifier):
             "inference": "adam",
             "rivals": "mean",
             "hyperparameters": "elbo",
+            "local": False,
             "learning_rate": PAPER_RATE,
             "batch_size": defaults.BATCH_SIZE,
             "max_iter": PAPER_EPOCHS,
             "tol": 0.0,
         }
         return cls(**{**recipe, **overrides})
+
+    @property
+    def local_part_(self) -> LocalPart | None:
+        """What rows close by add to the latent functions; None where leave-one-out did not ask for it."""
+        return self.model_.local
 
     def _options(self, n_rows: int, n_classes: int, seed: int) -> Options:
         n_inducing = auto_inducing(self, n_rows, n_classes)

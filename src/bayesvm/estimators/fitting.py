@@ -24,6 +24,7 @@ from bayesvm.estimators.validation import (
 )
 from bayesvm.fitted_chains import fitted_chains
 from bayesvm.inference.methods import METHODS
+from bayesvm.local_part import fit_local
 from bayesvm.model import to_numpy
 from bayesvm.online import GROWTH, Memory, continue_training, remember, worth_learning_anew
 from bayesvm.rows import CanonicalRows, canonical_rows
@@ -172,8 +173,11 @@ def _fitted(
     """The fitted attributes that a training, finished or not, amounts to."""
     ascent, data, X = trained.ascent, given.data, given.X
     decides = METHODS[options.inference].decides
-    summary = summarise(trained, decides, options.own)
-    model = as_model(trained, scaler, summary.calibration, decides, options.own)
+    # Draws and modes have no sites to go on from.
+    from_sites = ascent.chains is None and not decides
+    local = fit_local(trained.rows, ascent) if options.local and from_sites else None
+    summary = summarise(trained, decides, options.own, local)
+    model = as_model(trained, scaler, summary.calibration, decides, options.own, local)
     proba = np.empty((X.shape[0], len(given.classes)))
     inside = data.index >= 0
     proba[inside] = summary.proba[data.index[inside]]

@@ -32,7 +32,7 @@ CHOICES = {
     "hyperparameters": ("blend", "elbo", "loo", "fixed"),
     "dtype": ("float64", "float32"),
 }
-SWITCHES = ("learn_inducing", "ard", "warm_start", "fit_intercept", "standardize")
+SWITCHES = ("learn_inducing", "ard", "local", "warm_start", "fit_intercept", "standardize")
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
@@ -182,4 +182,5 @@ def resolve_options(
         n_inducing=n_inducing,
         device=_check_device(e.device),
         dtype=torch_dtype(e.dtype),
+        local=bool(given.get("local", False)),
     )

@@ -92,7 +92,15 @@ def _own(name: str, title: str, estimator: str, limited: bool, **arguments: Any)
 
 
 _PAPER = (
-    _own(MULTI_CLASS, "Multi-class", "bayesvm:BayesianSVC", False, rivals="mean", **PAPER_RECIPE),
+    _own(
+        MULTI_CLASS,
+        "Multi-class",
+        "bayesvm:BayesianSVC",
+        False,
+        rivals="mean",
+        local=False,
+        **PAPER_RECIPE,
+    ),
     _own(
         "one_vs_rest",
         "One-vs-rest",

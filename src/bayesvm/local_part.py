@@ -1,0 +1,203 @@
+"""Whether a local part pays, and with what covariance: leave-one-out decides (section 10)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from bayesvm.core import gaussian
+from bayesvm.core.leave_one_out import cavity
+from bayesvm.core.likelihoods.difference import dealt as latents_of_classes
+from bayesvm.core.local import Neighbours, local_mean, nearest
+from bayesvm.core.predictive import log_softmax_pairwise
+from bayesvm.inference.blocks import TrainingRows
+from bayesvm.inference.evaluate import Ascent
+
+__all__ = ["LoadedLocal", "LocalPart", "fit_local"]
+
+FloatArray = npt.NDArray[np.floating]
+
+NEIGHBOURS = 16
+MOST_ROWS = 100_000
+MOST_CLASSES = 100
+# Rows whose leave-one-out decides.
+_JUDGES = 1000
+_JUDGED_NUMBERS = 4_000_000
+# Lengths in distances to the nearest other row; the first knows repeated rows only.
+_LENGTHS = (0.01, 0.1, 0.3, 0.7, 1.5, 3.0)
+_VARIANCES = (3.0, 0.5, 10.0, 30.0)
+# Stand-ins for the calibration that follows.
+_TEMPERATURES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+_SPREADS = (1.0, 0.1)
+# What the local part must gain, in nats and in standard errors of the gain.
+_LEAST_GAIN = 3.0
+_LEAST_ERRORS = 2.0
+
+
+@dataclass(frozen=True)
+class LocalPart:
+    """Rows, what their sites pull beyond the smooth part, and a short covariance.
+
+    Attributes
+    ----------
+    scale : ndarray of shape (D,)
+        Factors that make standardised columns comparable.
+    X : ndarray of shape (N, D)
+        Scaled rows.
+    W, b : ndarray of shape (N, J)
+        Precisions of the sites and their pull.
+    variance, length, typical : float
+        Of the covariance, and a typical distance.
+    """
+
+    scale: FloatArray
+    X: FloatArray
+    W: FloatArray
+    b: FloatArray
+    variance: float
+    length: float
+    typical: float
+
+    def on(self, device: str, dtype: torch.dtype) -> LoadedLocal:
+        """The same as tensors on a device."""
+        scale, X, W, b = (
+            torch.as_tensor(a, dtype=dtype, device=device) for a in (self.scale, self.X, self.W, self.b)
+        )
+        return LoadedLocal(scale, X, W, b, self.variance, self.length, self.typical)
+
+
+class LoadedLocal(NamedTuple):
+    """A local part as tensors."""
+
+    scale: Tensor
+    X: Tensor
+    W: Tensor
+    b: Tensor
+    variance: float
+    length: float
+    typical: float
+
+    def mean(self, rows: Tensor) -> Tensor:
+        """What to add to the means of standardised rows, shape (M, J)."""
+        near = nearest(self.X, rows * self.scale, NEIGHBOURS, self.typical)
+        return local_mean(self.X, near, self.W, self.b, None, self.variance, self.length)
+
+    def mean_without_self(self, rows: slice, weight: Tensor) -> Tensor:
+        """The same at training rows, each without one unit of itself (eq. 10.3)."""
+        near = nearest(self.X, self.X[rows], NEIGHBOURS, self.typical)
+        share = _without_one_unit(near, rows, weight)
+        return local_mean(self.X, near, self.W, self.b, share, self.variance, self.length)
+
+
+def _without_one_unit(near: Neighbours, rows: slice, weight: Tensor) -> Tensor:
+    """Share of each neighbour that is left when one unit of the row itself is taken away."""
+    own = torch.arange(rows.start, rows.stop, device=weight.device)
+    left = (weight[rows] - 1.0).clamp_min(0.0) / weight[rows].clamp_min(torch.finfo(weight.dtype).tiny)
+    return torch.where(near.rows == own[:, None], left[:, None], torch.ones_like(near.d2))
+
+
+def fit_local(rows: TrainingRows, ascent: Ascent) -> LocalPart | None:
+    """The local part that leave-one-out asks for, or None.
+
+    Parameters
+    ----------
+    rows : TrainingRows
+    ascent : Ascent
+        A variational fit; its sites are kept.
+    """
+    if not 2 * NEIGHBOURS <= len(rows) <= MOST_ROWS or rows.n_classes > MOST_CLASSES:
+        return None
+    with torch.no_grad():
+        return _fit(rows, ascent)
+
+
+def _fit(rows: TrainingRows, ascent: Ascent) -> LocalPart | None:
+    n = min(len(rows), _JUDGES, max(100, _JUDGED_NUMBERS // rows.n_classes**2))
+    judges = slice(0, n)
+    scale = _scale(rows)
+    X = rows.X * scale
+    typical = _typical_distance(X[judges], X)
+    if not math.isfinite(typical):
+        return None
+    W, b = _pull(rows, ascent)
+    near = nearest(X, X[judges], NEIGHBOURS, typical)
+    share = _without_one_unit(near, judges, rows.weight)
+    y, weight = rows.y[judges], rows.weight[judges]
+    F, V = _left_out(rows, ascent, judges)
+
+    def score(e: Tensor | float) -> Tensor:
+        """Log-probabilities of the labels, at the temperature and spread that suit them best."""
+        mean, s2 = latents_of_classes(F + e, V)
+        own = [
+            log_softmax_pairwise(mean, spread * s2, T).gather(1, y[:, None])[:, 0]
+            for T in _TEMPERATURES
+            for spread in _SPREADS
+        ]
+        return max(own, key=lambda row: float(torch.dot(weight, row)))
+
+    def judged(variance: float, length: float) -> Tensor:
+        return score(local_mean(X, near, W, b, share, variance, length))
+
+    without = score(0.0)
+    tried = {(_VARIANCES[0], u): judged(_VARIANCES[0], u * typical) for u in _LENGTHS}
+
+    def best() -> tuple[float, float]:
+        return max(tried, key=lambda key: float(torch.dot(weight, tried[key])))
+
+    length = best()[1]
+    tried |= {(s, length): judged(s, length * typical) for s in _VARIANCES[1:]}
+    variance, length = best()
+    gain = weight * (tried[variance, length] - without)
+    error = float(gain.std()) * math.sqrt(n)
+    if float(gain.sum()) < max(_LEAST_GAIN, _LEAST_ERRORS * error):
+        return None
+    scale_, X_, W_, b_ = (t.cpu().numpy().astype(np.float64) for t in (scale, X, W, b))
+    return LocalPart(scale_, X_, W_, b_, variance, length * typical, typical)
+
+
+def _scale(rows: TrainingRows) -> Tensor:
+    """Columns by how fast the functions vary along them, if the kernel can tell."""
+    D = rows.X.shape[1]
+    try:
+        scale: Tensor = rows.kernel.relevance(rows.params, D).to(rows.X).sqrt()  # type: ignore[attr-defined]
+    except AttributeError:  # an optional method of a kernel, or of a part of it
+        return rows.X.new_ones(D)
+    size = scale.square().mean().sqrt()
+    return scale / size if bool(size > 0) else torch.ones_like(scale)
+
+
+def _typical_distance(judges: Tensor, X: Tensor) -> float:
+    """Median distance to the nearest row elsewhere."""
+    d2 = nearest(X, judges, NEIGHBOURS, 1.0).d2
+    apart = torch.where(d2 > 0, d2, torch.full_like(d2, math.inf)).amin(1)
+    apart = apart[apart.isfinite()]
+    return float(apart.median().sqrt()) if len(apart) else math.inf
+
+
+def _pull(rows: TrainingRows, ascent: Ascent) -> tuple[Tensor, Tensor]:
+    """Weighted precisions of the sites, and G - W F (eq. 10.1)."""
+    q = ascent.q
+    J = q.m.shape[0]
+    W, b = (rows.X.new_empty(len(rows), J) for _ in range(2))
+    for block in rows.blocks(_JUDGED_NUMBERS // (J + q.m.shape[1])):
+        W_n, G_n = ascent.sites.dense(block.rows, J)
+        c = block.weight[:, None]
+        W[block.rows] = c * W_n
+        b[block.rows] = c * (G_n - W_n * gaussian.mean(q, block.features.A))
+    return W.clamp_min_(0.0), b
+
+
+def _left_out(rows: TrainingRows, ascent: Ascent, judges: slice) -> tuple[Tensor, Tensor]:
+    """Moments of the smooth part at some rows without one unit of each (eqs. 5.1, 5.2)."""
+    q = ascent.q
+    A, residual = rows.features(rows.X[judges])
+    W, G = ascent.sites.dense(judges, q.m.shape[0])
+    unit = rows.weight[judges].clamp_max(1.0)[:, None]
+    left = cavity(gaussian.mean(q, A), gaussian.variance(q, A), unit * W, unit * G)
+    return left.F, left.V + residual[:, None]

@@ -1,0 +1,96 @@
+"""Rows close by: when they help, leave-one-out finds out, and nothing else changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+
+import bayesvm
+from bayesvm import BayesianSVC
+
+FAST = {"n_inducing": 24, "random_state": 0}
+
+
+def repeating(n_places=200, n_classes=3, seed=0):
+    """Labels without any pattern but that every place comes back with the same one."""
+    rng = np.random.default_rng(seed)
+    places, labels = rng.normal(size=(n_places, 3)), rng.integers(n_classes, size=n_places)
+    again = rng.integers(n_places, size=3 * n_places)
+    return places[again], labels[again], places, labels
+
+
+@pytest.fixture(scope="module", params=[2, 3])
+def fitted(request):
+    X, y, places, labels = repeating(n_classes=request.param)
+    return BayesianSVC(**FAST).fit(X, y), X, y, places, labels
+
+
+def test_repeated_rows_are_remembered(fitted):
+    model, X, y, _, _ = fitted
+    assert model.local_part_ is not None
+    assert model.score(X, y) > 0.95
+    plain = BayesianSVC(local=False, **FAST).fit(X, y)
+    assert plain.local_part_ is None
+    assert plain.score(X, y) < 0.8
+    assert model.loo_log_loss_ < plain.loo_log_loss_ - 0.2
+
+
+def test_leave_one_out_foretells_what_it_is_worth(fitted):
+    model, X, _, places, labels = fitted
+    times = np.array([(place == X).all(1).sum() for place in places])
+    seen = times > 0
+    # A new row is a place drawn at random: seen before or not.
+    truth = seen.mean() * model.score(places[seen], labels[seen]) + (1 - seen.mean()) * model.score(
+        places[~seen], labels[~seen]
+    )
+    assert abs(model.loo_score_ - truth) < 0.08
+
+
+def test_weights_are_repeated_rows(fitted):
+    model, X, _, places, labels = fitted
+    times = np.array([(place == X).all(1).sum() for place in places]).astype(float)
+    weighted = BayesianSVC(**FAST).fit(places, labels, sample_weight=times)
+    assert_allclose(weighted.predict_proba(places), model.predict_proba(places), atol=1e-9)
+    assert weighted.loo_log_loss_ == pytest.approx(model.loo_log_loss_)
+
+
+def test_order_and_batches_do_not_matter(fitted):
+    model, X, y, places, _ = fitted
+    order = np.random.default_rng(1).permutation(len(y))
+    again = BayesianSVC(**FAST).fit(X[order], y[order])
+    assert_allclose(again.predict_proba(places), model.predict_proba(places), atol=1e-9)
+    one_by_one = np.concatenate([model.predict_proba(row[None]) for row in places[:20]])
+    assert_allclose(one_by_one, model.predict_proba(places)[:20], atol=1e-9)
+
+
+def test_draws_agree_with_the_means(fitted):
+    model, _, _, places, _ = fitted
+    draws = model.sample_latent(places[:15], n_samples=4000, random_state=0)
+    mean, std = model.predict_latent(places[:15])
+    difference = draws[..., 1] - draws[..., 0]
+    error = 5 * np.sqrt((std**2).sum(1) / 4000)
+    assert np.all(np.abs(difference.mean(0) - (mean[:, 1] - mean[:, 0])) < error)
+
+
+def test_files(fitted, tmp_path):
+    model, _, _, places, _ = fitted
+    bayesvm.save(model, tmp_path / "model.skops")
+    loaded = bayesvm.load(tmp_path / "model.skops")
+    assert_allclose(loaded.predict_proba(places), model.predict_proba(places))
+
+
+def test_smooth_data_stay_as_they_are():
+    X, y = load_iris(return_X_y=True)
+    model = BayesianSVC(random_state=0).fit(X, y)
+    assert model.local_part_ is None
+    plain = clone(model).set_params(local=False).fit(X, y)
+    assert_allclose(plain.predict_proba(X), model.predict_proba(X))
+
+
+def test_local_must_be_a_switch():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="local='yes' is not valid"):
+        BayesianSVC(local="yes").fit(X, y)
