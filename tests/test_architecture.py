@@ -51,6 +51,7 @@ def _starts(name: str, *prefixes: str) -> bool:
 
 core = [p for p in FILES if _within(p, "core")]
 inference = [p for p in FILES if _within(p, "inference")]
+networks = [p for p in FILES if _within(p, "nn")]
 # Everything between inference and the faces: no formula of theirs may need an estimator.
 middle = [
     p for p in FILES if p.parent == PACKAGE and p.name not in ("__init__.py", "__main__.py", "persistence.py")
@@ -62,6 +63,7 @@ APPLICATIONS = ("tables", "report", "cli", "datasets", "experiments")
 def test_there_is_something_to_check():
     assert len(core) > 10
     assert len(inference) > 5
+    assert len(networks) > 5
     assert len(middle) > 5
 
 
@@ -84,6 +86,20 @@ def test_inference_never_names_a_likelihood(path):
     source = path.read_text()
     assert "BinaryHinge" not in source
     assert "MulticlassHinge" not in source
+
+
+@pytest.mark.parametrize("path", networks, ids=_name)
+def test_networks_stand_on_the_core(path):
+    """Heads share formulas with the estimators, but none of their stages."""
+    own = ("bayesvm.core", "bayesvm.nn", "bayesvm.progress", "bayesvm.files", "bayesvm._version")
+    assert all(_starts(name, *own) for name in _of_the_library(path) - {"bayesvm"})
+    face = {"sklearn", "safetensors"} if path.name.startswith("hybrid") else set()
+    assert _third_party(path) <= {"torch", "numpy"} | face
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if not _within(p, "nn", *APPLICATIONS)], ids=_name)
+def test_only_applications_know_of_networks(path):
+    assert not any(_starts(name, "bayesvm.nn") for name in _of_the_library(path))
 
 
 @pytest.mark.parametrize("path", middle, ids=_name)
@@ -120,6 +136,8 @@ def _allowed(path: Path) -> tuple[tuple[str, ...], set[str]]:
         models = ("bayesvm.BinaryBayesianSVC", "bayesvm.OneVsRestBayesianSVC", "bayesvm.SVGPClassifier")
         # Of the report only how figures come into a page; of torch what peers made with it need.
         modules = (*PUBLIC, *models, "bayesvm.datasets", "bayesvm.experiments", "bayesvm.report.svg")
+        if _within(path.parent, "experiments") and path.parent.name == "images":
+            modules = (*modules, "bayesvm.nn")
         return modules, science | {"jinja2", "matplotlib", "torch"}
     packages = science | {"pandas", "typer", "rich"}
     modules = ("bayesvm.tables", "bayesvm.report", "bayesvm.experiments", "bayesvm.cli")
@@ -141,7 +159,7 @@ def test_only_the_command_line_knows_of_experiments(path):
 @pytest.mark.parametrize("path", [p for p in FILES if _within(p, "experiments")], ids=_name)
 def test_competitors_are_imported_when_they_run(path):
     """They are optional, and one of them lives in another environment."""
-    assert not _third_party(path) & {"gpflow", "gpytorch", "lightgbm", "pmlb", "tensorflow"}
+    assert not _third_party(path) & {"gpflow", "gpytorch", "lightgbm", "pmlb", "pooch", "tensorflow"}
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if not _within(p, *APPLICATIONS)], ids=_name)
@@ -200,7 +218,7 @@ def test_imports_have_no_cycles():
 OPTIONAL = {
     *("arviz", "hypothesis", "jinja2", "matplotlib", "pandas", "polars", "pyarrow"),
     *("pytest", "rich", "skops", "skrub", "typer"),
-    *("gpytorch", "lightgbm", "pmlb", "scikit_posthocs"),
+    *("gpytorch", "lightgbm", "pmlb", "pooch", "safetensors", "scikit_posthocs"),
 }
 
 
@@ -221,11 +239,19 @@ def test_importing_the_library_pulls_in_no_optional_package():
     assert not _loaded_by("import bayesvm; bayesvm.BayesianSVC", before) & OPTIONAL
 
 
+def test_importing_the_library_leaves_networks_alone():
+    program = "import sys, bayesvm; bayesvm.BayesianSVC; assert 'bayesvm.nn' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert "torch" not in _loaded_by("import bayesvm.nn")
+    assert not _loaded_by("import bayesvm.nn; bayesvm.nn.BayesianSVMHead") & (OPTIONAL | {"sklearn", "scipy"})
+
+
 def test_importing_the_applications_is_light():
     """Names come when they are used, so that help comes at once."""
     loaded = _loaded_by("import bayesvm, bayesvm.tables, bayesvm.cli, bayesvm.__main__")
     assert not loaded & (OPTIONAL | {"numpy", "scipy", "sklearn", "torch"})
     loaded = _loaded_by("import bayesvm.datasets, bayesvm.experiments, bayesvm.experiments.worker")
+    loaded |= _loaded_by("import bayesvm.datasets.images, bayesvm.experiments.images")
     assert not loaded & (OPTIONAL | {"numpy", "scipy", "sklearn", "torch"})
 
 

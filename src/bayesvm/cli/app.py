@@ -6,7 +6,6 @@ done, which the module of the command's name does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -14,10 +13,9 @@ from typing import Annotated
 import typer
 
 from bayesvm._version import __version__
+from bayesvm.cli.experiments import Task, report, reproduce
 
 __all__ = ["Task", "app"]
-
-Task = Callable[[], int]
 
 app = typer.Typer(
     help="Classify the rows of a table, and know which answers to trust.",
@@ -28,8 +26,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-reproduce = typer.Typer(help="Run the experiments of the paper.", no_args_is_help=True, rich_markup_mode=None)
-report = typer.Typer(help="Show what the experiments found.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(reproduce, name="reproduce")
 app.add_typer(report, name="report")
 
@@ -159,89 +155,3 @@ def info(model: ModelFile, as_json: AsJson = False) -> Task:
     from bayesvm.cli.info import info_command
 
     return partial(info_command, model, as_json)
-
-
-Results = Annotated[
-    Path, typer.Option("--results", metavar="FILE", help="File of results, one line of JSON per fit.")
-]
-
-
-@reproduce.command("structured")
-def reproduce_structured(
-    protocol: Annotated[
-        str, typer.Option(metavar="NAME", help="paper (one split), olson (ten folds) or both.")
-    ] = "both",
-    subset: Annotated[
-        str, typer.Option(metavar="SETS", help="small (up to 1500 rows), all, or names with commas.")
-    ] = "all",
-    models: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Models with commas [default: all installed]")
-    ] = None,
-    folds: Annotated[
-        int | None, typer.Option(min=1, max=10, help="Only the first of the ten folds [default: all]")
-    ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes side by side.")] = 1,
-    data: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder of PMLB sets [default: BAYESVM_DATA, or a download]"),
-    ] = None,
-    results: Results = Path("results/structured.jsonl"),
-    timeout: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0, metavar="SECONDS", help="Limit of every fit, 0 for none [default: 600 for competitors]"
-        ),
-    ] = None,
-    device: Annotated[str, typer.Option(help="Where models of bayesvm compute, such as cuda.")] = "cpu",
-    shorten: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SET=EPOCHS", help="Fewer epochs of the paper's recipe; may be given again."),
-    ] = None,
-    retry: Annotated[bool, typer.Option("--retry", help="Try what failed or took too long again.")] = False,
-    any_version: Annotated[
-        bool, typer.Option("--any-version", help="Do not repeat what was measured with other versions.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the fits and make none.")] = False,
-) -> Task:
-    """Fit all models to the paper's 68 sets; the same command goes on where it was stopped."""
-    from bayesvm.cli.reproduce import ReproduceOptions, reproduce_command
-
-    options = ReproduceOptions(
-        protocol=protocol,
-        subset=subset,
-        models=models,
-        folds=folds,
-        jobs=jobs,
-        data=data,
-        results=results,
-        timeout=timeout,
-        device=device,
-        shorten=tuple(shorten or ()),
-        retry=retry,
-        any_version=any_version,
-        dry_run=dry_run,
-    )
-    return partial(reproduce_command, options)
-
-
-@report.command("structured")
-def report_structured(
-    results: Results = Path("results/structured.jsonl"),
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Page [default: RESULTS.html if nothing else]"),
-    ] = None,
-    figures: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the figures as SVG and PNG.")
-    ] = None,
-    json: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Summary, from the raw results.")
-    ] = None,
-    table: Annotated[
-        Path | None, typer.Option("--table", metavar="FILE", help="All fits as one table (CSV).")
-    ] = None,
-) -> Task:
-    """Ranks, times and calibration from the results: a page, figures, a summary, a table."""
-    from bayesvm.cli.report_experiment import ReportOptions, report_command
-
-    return partial(report_command, ReportOptions(results, output, figures, json, table))

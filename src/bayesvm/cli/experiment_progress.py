@@ -30,14 +30,16 @@ def time_words(seconds: float | None) -> str:
 
 
 def _where(item: Task | Result) -> str:
-    part = f" fold {item.split}" if item.protocol == "olson" else ""
+    part = {"olson": f" fold {item.split}", "paper": ""}.get(item.protocol, f" seed {item.split}")
     return f"{item.protocol} {item.data}{part} {item.model}"
 
 
 def _what(result: Result) -> str:
     if not result.ok:
         return f"{result.status.upper()}: {result.error}"
-    n = max(result.n_test, 1)
+    n = result.n_test
+    if n == 0:  # a clock
+        return f"{result.total_s:.2f} s"
     scores = f"accuracy {result.correct / n:.3f}  log-loss {result.log_loss_sum / n:.3f}"
     return f"{scores}  {result.fit_s:.2f} s"
 

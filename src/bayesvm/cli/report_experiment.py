@@ -1,16 +1,22 @@
-"""``bayesvm report structured``: summary, page and figures from the results of the experiments."""
+"""``bayesvm report``: summary, page and figures from the results of the experiments."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bayesvm.cli.progress import shown_progress
 from bayesvm.cli.sections import Row, Section, print_sections
 from bayesvm.cli.status import DONE
 
-__all__ = ["ReportOptions", "report_command"]
+if TYPE_CHECKING:
+    from bayesvm.experiments import Result
+
+__all__ = ["ReportOptions", "report_command", "report_images_command"]
 
 
 @dataclass(frozen=True)
@@ -25,19 +31,55 @@ class ReportOptions:
 
 
 def report_command(options: ReportOptions) -> int:
+    """Report on structured data."""
+    return _report(options, "structured", _structured)
+
+
+def report_images_command(options: ReportOptions) -> int:
+    """Report on images."""
+    return _report(options, "images", _images)
+
+
+class _Findings(NamedTuple):
+    """What a report is made of: numbers, lines for the terminal, and ways to draw and to write."""
+
+    numbers: dict[str, Any]
+    facts: list[Row]
+    draw: Callable[[Path], list[Path]]
+    write: Callable[[Path], Path]
+
+
+def _structured(results: list[Result]) -> _Findings:
+    from bayesvm.experiments import save_figures, summarise, write_page
+
+    summary = summarise(results)
+    numbers = summary.as_dict()
+    return _Findings(numbers, _facts(numbers), partial(save_figures, summary), partial(write_page, summary))
+
+
+def _images(results: list[Result]) -> _Findings:
+    from bayesvm.experiments.images import save_image_figures, summarise_images, write_image_page
+
+    summary = summarise_images(results)
+    numbers = summary.as_dict()
+    draw, write = partial(save_image_figures, summary), partial(write_image_page, summary)
+    return _Findings(numbers, _image_facts(numbers), draw, write)
+
+
+def _report(options: ReportOptions, name: str, find: Callable[[list[Result]], _Findings]) -> int:
     """Read the results and write what was asked for; the page if nothing was."""
     with shown_progress() as steps:
         steps.start("Reading the results")
-        from bayesvm.experiments import read_results, save_figures, summarise, tidy_csv, write_page
+        from bayesvm.experiments import read_results, tidy_csv
         from bayesvm.files import replacing
 
-        results = read_results(options.results)
+        results = read_results(options.results, name)
         if not results:
             raise ValueError(f"{options.results} holds no results")
-        summary = summarise(results)
+        found = find(results)
         written: list[Row] = []
         if options.json is not None:
-            content = json.dumps(summary.as_dict(), indent=2) + "\n"
+            content = json.dumps(found.numbers, indent=2) + "\n"
             with replacing(options.json) as part:
                 part.write_text(content, encoding="utf-8")
             written.append(("summary", str(options.json)))
@@ -47,17 +89,37 @@ def report_command(options: ReportOptions) -> int:
             written.append(("table", str(options.table)))
         if options.figures is not None:
             steps.start("Drawing")
-            names = save_figures(summary, options.figures)
+            names = found.draw(options.figures)
             written.append(("figures", f"{len(names)} in {options.figures}"))
         output = options.output
         if output is None and len(written) == 0:
             output = options.results.with_suffix(".html")
         if output is not None:
             steps.start("Writing the page")
-            write_page(summary, output)
+            found.write(output)
             written.append(("page", str(output)))
-    print_sections([Section("Results", _facts(summary.as_dict())), Section("Written", written)])
+    print_sections([Section("Results", found.facts), Section("Written", written)])
     return DONE
+
+
+def _image_facts(numbers: dict[str, Any]) -> list[Row]:
+    """The figures of the summary of images in a few lines."""
+    rows: list[Row] = [("runs", str(numbers["n_runs"]))]
+    for name, ece in numbers["ece"].items():
+        accuracy, log_loss = numbers[name]["accuracy"], numbers[name]["log_loss"]
+        for model in ("softmax", "softmax_tempered", "bayesvm", "bayesvm_tempered"):
+            if model in accuracy:
+                words = (
+                    f"accuracy {accuracy[model]:.4f}  log-loss {log_loss[model]:.4f}  ECE {ece[model]:.4f}"
+                )
+                rows.append((f"{name}: {model}", words))
+        rows += [(f"{name}: failed", f"{model}: {why[0]}") for model, why in numbers[name]["failed"].items()]
+    ratios = {k: v for k, v in numbers["epoch_time_ratio"].items() if v is not None}
+    if numbers["epoch_time_ratio_1000_classes"] is not None:
+        ratios["1000 classes"] = numbers["epoch_time_ratio_1000_classes"]
+    if ratios:
+        rows.append(("epoch / softmax", ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())))
+    return rows
 
 
 def _facts(summary: dict[str, object]) -> list[Row]:

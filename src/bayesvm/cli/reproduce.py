@@ -1,16 +1,21 @@
-"""``bayesvm reproduce structured``: the experiments of the paper on structured data."""
+"""``bayesvm reproduce``: the experiments of the paper on structured data and on images."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bayesvm.cli.experiment_progress import shown_fits
 from bayesvm.cli.status import DONE, FAULT, INTERRUPTED
 from bayesvm.cli.wording import count_of
 
-__all__ = ["ReproduceOptions", "reproduce_command"]
+if TYPE_CHECKING:
+    from bayesvm.experiments import Listener, Outcome, Task
+
+__all__ = ["ImageOptions", "ReproduceOptions", "reproduce_command", "reproduce_images_command"]
 
 
 @dataclass(frozen=True)
@@ -52,26 +57,92 @@ def reproduce_command(options: ReproduceOptions) -> int:
     for name, why in plan.absent.items():
         sys.stderr.write(f"bayesvm: note: {name} does not take part: {why}\n")
     if options.dry_run:
-        for task in plan.tasks:
-            print(task.protocol, task.data, task.split, task.model)
-        return DONE
+        return _list(plan.tasks)
+    return _run(
+        options.results,
+        lambda listener: run_plan(
+            plan,
+            options.results,
+            data=options.data,
+            jobs=options.jobs,
+            retry=options.retry,
+            any_version=options.any_version,
+            listener=listener,
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class ImageOptions:
+    """Arguments of the command for images."""
+
+    group: str
+    subset: str
+    models: str | None
+    seeds: int | None
+    epochs: int | None
+    limit_rows: int | None
+    device: str
+    compile: str | None
+    jobs: int
+    data: Path | None
+    results: Path
+    keep: Path | None
+    retry: bool
+    any_version: bool
+    dry_run: bool
+
+
+def reproduce_images_command(options: ImageOptions) -> int:
+    """Make the runs that are not known yet."""
+    from bayesvm.experiments.images import ImageSettings, make_image_plan, run_images
+
+    settings = ImageSettings(
+        parts=options.group,
+        subset=options.subset,
+        models=options.models,
+        seeds=options.seeds,
+        device=options.device,
+        epochs=options.epochs,
+        limit_rows=options.limit_rows,
+        compile=options.compile,
+    )
+    plan = make_image_plan(settings, options.data)
+    if options.dry_run:
+        return _list(plan.tasks)
+    return _run(
+        options.results,
+        lambda listener: run_images(
+            plan,
+            options.results,
+            models=options.keep,
+            data=options.data,
+            jobs=options.jobs,
+            retry=options.retry,
+            any_version=options.any_version,
+            listener=listener,
+        ),
+    )
+
+
+def _list(tasks: Iterable[Task]) -> int:
+    """Say what would be done."""
+    for task in tasks:
+        print(task.protocol, task.data, task.split, task.model)
+    return DONE
+
+
+def _run(results: Path, make: Callable[[Listener], Outcome]) -> int:
+    """Make fits under a display, and say what came of them."""
     try:
         with shown_fits() as listener:
-            outcome = run_plan(
-                plan,
-                options.results,
-                data=options.data,
-                jobs=options.jobs,
-                retry=options.retry,
-                any_version=options.any_version,
-                listener=listener,
-            )
+            outcome = make(listener)
     except KeyboardInterrupt:
         sys.stderr.write(
-            f"bayesvm: interrupted; what was finished is in {options.results}, and the same command goes on\n"
+            f"bayesvm: interrupted; what was finished is in {results}, and the same command goes on\n"
         )
         return INTERRUPTED
-    made = f"{count_of(outcome.made, 'fit')} made, {outcome.known} known before, in {options.results}"
+    made = f"{count_of(outcome.made, 'fit')} made, {outcome.known} known before, in {results}"
     sys.stderr.write(f"bayesvm: {made}\n")
     if outcome.timed_out:
         sys.stderr.write(f"bayesvm: note: {count_of(outcome.timed_out, 'fit')} ended by the time limit\n")

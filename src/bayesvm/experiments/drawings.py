@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
-
 import numpy as np
 
 from bayesvm.experiments.figures.critical_difference import critical_difference_figure
@@ -13,24 +10,15 @@ from bayesvm.experiments.figures.scatter import Pair, scatter_figure
 from bayesvm.experiments.figures.times import times_figure
 from bayesvm.experiments.olson_summary import ECE_ROWS, OURS, OlsonSummary
 from bayesvm.experiments.paper_summary import MAIN_MODELS, PaperSummary
+from bayesvm.experiments.rendering import Drawing
 from bayesvm.experiments.roster import MULTI_CLASS, contestants
 from bayesvm.experiments.scoring import reliability
 from bayesvm.experiments.summary import Summary
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["Drawing", "drawings", "titles"]
+__all__ = ["drawings", "titles"]
 
 # Rivals that have a scatter plot of their own: as many as fill two rows.
 _RIVALS = 4
-
-
-class Drawing(NamedTuple):
-    """A figure to be drawn at some width in inches, and what it shows."""
-
-    draw: Callable[[float], Figure]
-    label: str
 
 
 def titles(protocol: str) -> dict[str, str]:

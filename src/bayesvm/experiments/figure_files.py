@@ -6,12 +6,10 @@ import os
 from pathlib import Path
 
 from bayesvm.experiments.drawings import drawings
+from bayesvm.experiments.rendering import save_drawings
 from bayesvm.experiments.summary import Summary
-from bayesvm.report.svg import WIDTH_INCHES, drawing
 
 __all__ = ["save_figures"]
-
-_DPI = 200
 
 
 def save_figures(summary: Summary, folder: str | os.PathLike[str]) -> list[Path]:
@@ -27,15 +25,4 @@ def save_figures(summary: Summary, folder: str | os.PathLike[str]) -> list[Path]
     -------
     list of Path
     """
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    written = []
-    with drawing():
-        for name, drawn in drawings(summary).items():
-            figure = drawn.draw(WIDTH_INCHES)
-            for ending in ("svg", "png"):
-                path = place / f"{name}.{ending}"
-                options = {"metadata": {"Date": None}} if ending == "svg" else {"dpi": _DPI}
-                figure.savefig(path, facecolor="white", **options)
-                written.append(path)
-    return written
+    return save_drawings(drawings(summary), folder)

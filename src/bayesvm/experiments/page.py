@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 from pathlib import Path
 from typing import Any
 
-from bayesvm._version import __version__
 from bayesvm.datasets import CITATION
 from bayesvm.experiments.drawings import drawings
 from bayesvm.experiments.page_tables import (
@@ -18,9 +16,8 @@ from bayesvm.experiments.page_tables import (
     published_table,
 )
 from bayesvm.experiments.protocols import OLSON_SEED, PAPER_SEED
+from bayesvm.experiments.rendering import inline_figures, render_page
 from bayesvm.experiments.summary import Summary
-from bayesvm.files import replacing
-from bayesvm.report.svg import WIDTH_INCHES, drawing, inline_svg
 
 __all__ = ["write_page"]
 
@@ -44,21 +41,13 @@ def write_page(summary: Summary, path: str | os.PathLike[str]) -> Path:
     path : str or path-like
         The file to write; never half-written.
     """
-    page = _environment().get_template("structured.html").render(_context(summary))
-    with replacing(path) as part:
-        part.write_text(page, encoding="utf-8")
-    return Path(path)
+    return render_page("structured.html", _context(summary), path)
 
 
 def _context(summary: Summary) -> dict[str, Any]:
-    with drawing():
-        figures = {
-            name: inline_svg(drawn.draw(WIDTH_INCHES), name, drawn.label)
-            for name, drawn in drawings(summary).items()
-        }
+    figures = inline_figures(drawings(summary))
     numbers = summary.as_dict()
     contents = [item for item in _CONTENTS if _has(item[0], summary, figures)]
-    now = datetime.datetime.now()
     return {
         "contents": contents,
         "figures": figures,
@@ -74,8 +63,6 @@ def _context(summary: Summary) -> dict[str, Any]:
         "citation": CITATION,
         "paper_seed": PAPER_SEED,
         "olson_seed": OLSON_SEED,
-        "made": f"{now.day} {now:%B %Y, %H:%M}",
-        "version": __version__,
     }
 
 
@@ -107,19 +94,3 @@ def _key_figures(numbers: dict[str, Any]) -> list[tuple[str, str]]:
     if olson["ece"] is not None:
         found.append((f"{olson['ece']:.3f}", "calibration error on sets with at least 1,000 rows"))
     return found
-
-
-def _environment() -> Any:
-    try:
-        import jinja2
-    except ImportError as error:
-        raise ImportError("the page needs jinja2: pip install 'bayesvm[cli]'") from error
-    return jinja2.Environment(
-        loader=jinja2.ChoiceLoader(
-            [jinja2.PackageLoader("bayesvm.experiments"), jinja2.PackageLoader("bayesvm.report")]
-        ),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )

@@ -80,6 +80,7 @@ def run_plan(
     retry: bool = False,
     any_version: bool = False,
     listener: Listener | None = None,
+    spool: Spool | None = None,
 ) -> Outcome:
     """Make the fits that are not known, adding each to the results as soon as it is made.
 
@@ -97,6 +98,8 @@ def run_plan(
     any_version : bool
         Do not repeat what was measured with other versions.
     listener : Listener or None
+    spool : Spool or None
+        Where the arrays of the sets come from; None: the tables of ``data``.
     """
     if jobs < 1:
         raise ValueError(f"jobs {jobs} is not valid; give a number >= 1")
@@ -107,16 +110,16 @@ def run_plan(
     left = TimeLeft(before)
     told.planned(len(plan.tasks) - len(todo), len(todo), left.seconds(todo, jobs))
     waiting = {task.key: task for task in todo}
-    spool = Spool(data)
+    arrays = spool or Spool(data)
     counts = dict.fromkeys(("ok", "error", "timeout"), 0)
     try:
-        for done, bare in enumerate(run_tasks(todo, jobs, spool.folder_of, told.began), 1):
+        for done, bare in enumerate(run_tasks(todo, jobs, arrays.folder_of, told.began), 1):
             result = replace(
                 bare,
                 machine=machine(),
                 commit=commit(),
                 environment={k: v for k, v in environment().items() if k not in bare.versions},
-                note=spool.notes[bare.data],
+                note=arrays.notes[bare.data],
             )
             store.add(result)
             counts[result.status] += 1
@@ -124,5 +127,6 @@ def run_plan(
             waiting.pop(result.key, None)
             told.ended(result, done, len(todo), left.seconds(waiting.values(), jobs))
     finally:
-        spool.close()
+        if spool is None:
+            arrays.close()
     return Outcome(len(plan.tasks) - len(todo), sum(counts.values()), counts["error"], counts["timeout"])

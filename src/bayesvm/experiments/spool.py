@@ -41,12 +41,16 @@ class Spool:
         """Where ``X.npy`` and ``y.npy`` of a set are; made at the first call."""
         folder = Path(self._folder.name) / name
         if name not in self.notes:
-            loaded = load(name, data=self._data)
-            folder.mkdir()
-            np.save(folder / "X.npy", loaded.X)
-            np.save(folder / "y.npy", loaded.y)
-            self.notes[name] = loaded.note
+            self.notes[name] = self._fill(name, folder)
         return folder
+
+    def _fill(self, name: str, folder: Path) -> str:
+        """Make the folder and write the arrays; the answer is what must be said about the set."""
+        loaded = load(name, data=self._data)
+        folder.mkdir()
+        np.save(folder / "X.npy", loaded.X)
+        np.save(folder / "y.npy", loaded.y)
+        return loaded.note
 
     def close(self) -> None:
         """Remove the folder."""

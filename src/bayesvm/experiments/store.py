@@ -119,14 +119,16 @@ class Store:
                 self._scored.add(result.key)
 
 
-def read_results(path: str | os.PathLike[str]) -> list[Result]:
+def read_results(path: str | os.PathLike[str], made_by: str = "structured") -> list[Result]:
     """The results of a file: of equal keys the last.
 
     Parameters
     ----------
     path : path-like
         Must exist.
+    made_by : str
+        The experiment whose results they are, for the error message.
     """
     if not Path(path).is_file():
-        raise FileNotFoundError(f"no results in {path}; 'bayesvm reproduce structured' makes some")
+        raise FileNotFoundError(f"no results in {path}; 'bayesvm reproduce {made_by}' makes some")
     return list({result.key: result for result in Store(path).results()}.values())

@@ -11,7 +11,7 @@ from bayesvm.experiments.olson_summary import OlsonSummary, summarise_olson
 from bayesvm.experiments.paper_summary import PaperSummary, summarise_paper
 from bayesvm.experiments.result import Result
 
-__all__ = ["Summary", "summarise"]
+__all__ = ["Summary", "plain", "summarise"]
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,7 @@ class Summary:
             "commits": sorted({r.commit for r in self.results if r.commit}),
             "notes": self.notes,
         }
-        plain: dict[str, Any] = _plain(described)
-        return plain
+        return dict(plain(described))
 
 
 def summarise(results: Sequence[Result]) -> Summary:
@@ -59,11 +58,12 @@ def summarise(results: Sequence[Result]) -> Summary:
     return Summary(summarise_paper(results), summarise_olson(results), tuple(results))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """As JSON can hold it: six digits, and null for what is not finite."""
     if isinstance(value, dict):
-        return {key: _plain(v) for key, v in value.items()}
+        return {key: plain(v) for key, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, float):
         return None if not math.isfinite(value) else float(f"{value:.6g}")
     return value

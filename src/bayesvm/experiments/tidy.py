@@ -31,7 +31,7 @@ def tidy_csv(results: Iterable[Result]) -> str:
 
 
 def _row(r: Result) -> dict[str, Any]:
-    scores = pool([r]) if r.ok else None
+    scores = pool([r]) if r.ok and r.n_test else None
     began = datetime.datetime.fromtimestamp(r.started, datetime.UTC)
     arguments = r.config["arguments"]
     return {

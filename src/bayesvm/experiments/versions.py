@@ -16,11 +16,11 @@ import bayesvm
 from bayesvm.experiments.gpflow_svgp import gpflow_python, gpflow_versions
 from bayesvm.experiments.roster import Contestant
 
-__all__ = ["commit", "environment", "machine", "missing", "source_version", "versions_of"]
+__all__ = ["code_version", "commit", "environment", "machine", "missing", "source_version", "versions_of"]
 
-# Parts of the library that no fit runs.
+# Parts of the library that no fit to a table runs.
 _ELSEWHERE = (
-    *("__main__.py", "cli", "datasets", "experiments", "files.py", "metrics.py", "persistence.py"),
+    *("__main__.py", "cli", "datasets", "experiments", "files.py", "metrics.py", "nn", "persistence.py"),
     *("plotting", "report", "tables"),
 )
 
@@ -33,6 +33,18 @@ def source_version() -> str:
     for path in sorted(package.rglob("*.py")):
         if path.relative_to(package).parts[0] not in _ELSEWHERE:
             found.update(path.read_bytes())
+    return f"{bayesvm.__version__}+{found.hexdigest()[:8]}"
+
+
+@cache
+def code_version(*names: str) -> str:
+    """Version of bayesvm with a digest of some of its files and folders, such as "nn" and "core"."""
+    found = hashlib.sha256()
+    package = Path(bayesvm.__file__).parent
+    for name in names:
+        path = package / name
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            found.update(file.read_bytes())
     return f"{bayesvm.__version__}+{found.hexdigest()[:8]}"
 
 

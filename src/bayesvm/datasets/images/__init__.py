@@ -1,0 +1,39 @@
+"""Image sets in their published formats: MNIST, Fashion-MNIST and CIFAR-10, and corruptions of images.
+
+numpy is imported when a name of this package is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayesvm.datasets.images.catalogue import IMAGE_SETS
+    from bayesvm.datasets.images.corruptions import CORRUPTIONS, corrupt
+    from bayesvm.datasets.images.image_set import ImageSet
+    from bayesvm.datasets.images.loading import load_images
+    from bayesvm.datasets.images.places import image_folder
+
+__all__ = ["CORRUPTIONS", "IMAGE_SETS", "ImageSet", "corrupt", "image_folder", "load_images"]
+
+_HOME = {
+    "CORRUPTIONS": "corruptions",
+    "IMAGE_SETS": "catalogue",
+    "ImageSet": "image_set",
+    "corrupt": "corruptions",
+    "image_folder": "places",
+    "load_images": "loading",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'bayesvm.datasets.images' has no attribute {name!r}")
+    value = getattr(import_module(f"bayesvm.datasets.images.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

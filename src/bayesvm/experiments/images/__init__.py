@@ -1,0 +1,73 @@
+"""The paper's experiment on images: networks, augmentation, and what is made of them.
+
+Nothing heavy is imported before a name of this package is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayesvm.experiments.images.augmentation import CropFlipCutout
+    from bayesvm.experiments.images.heads import SoftmaxHead
+    from bayesvm.experiments.images.laplace import LastLayerLaplace
+    from bayesvm.experiments.images.models import Model, load_model
+    from bayesvm.experiments.images.networks import paper_cifar10, paper_mnist, residual9
+    from bayesvm.experiments.images.outputs import SoftmaxOutput
+    from bayesvm.experiments.images.page import save_image_figures, write_image_page
+    from bayesvm.experiments.images.plan import ImagePlan, ImageSettings, make_image_plan
+    from bayesvm.experiments.images.run import run_images
+    from bayesvm.experiments.images.summary import ImageSummary, summarise_images
+
+__all__ = [
+    "CropFlipCutout",
+    "ImagePlan",
+    "ImageSettings",
+    "ImageSummary",
+    "LastLayerLaplace",
+    "Model",
+    "SoftmaxHead",
+    "SoftmaxOutput",
+    "load_model",
+    "make_image_plan",
+    "paper_cifar10",
+    "paper_mnist",
+    "residual9",
+    "run_images",
+    "save_image_figures",
+    "summarise_images",
+    "write_image_page",
+]
+
+_HOME = {
+    "CropFlipCutout": "augmentation",
+    "ImagePlan": "plan",
+    "ImageSettings": "plan",
+    "ImageSummary": "summary",
+    "LastLayerLaplace": "laplace",
+    "Model": "models",
+    "SoftmaxHead": "heads",
+    "SoftmaxOutput": "outputs",
+    "load_model": "models",
+    "make_image_plan": "plan",
+    "paper_cifar10": "networks",
+    "paper_mnist": "networks",
+    "residual9": "networks",
+    "run_images": "run",
+    "save_image_figures": "page",
+    "summarise_images": "summary",
+    "write_image_page": "page",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'bayesvm.experiments.images' has no attribute {name!r}")
+    value = getattr(import_module(f"bayesvm.experiments.images.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,50 @@
+"""Bayesian SVMs as the last layer of neural networks."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayesvm.nn.errors import HeadError
+    from bayesvm.nn.head import BayesianSVMHead
+    from bayesvm.nn.hybrid import HybridClassifier
+    from bayesvm.nn.output import HeadOutput
+    from bayesvm.nn.recipe import Epoch, Recipe
+    from bayesvm.nn.temperature import fit_temperature
+    from bayesvm.nn.training import train
+
+__all__ = [
+    "BayesianSVMHead",
+    "Epoch",
+    "HeadError",
+    "HeadOutput",
+    "HybridClassifier",
+    "Recipe",
+    "fit_temperature",
+    "train",
+]
+
+# Names come when they are used: a head needs neither the training loop nor scikit-learn.
+_HOME = {
+    "BayesianSVMHead": "bayesvm.nn.head",
+    "Epoch": "bayesvm.nn.recipe",
+    "HeadError": "bayesvm.nn.errors",
+    "HeadOutput": "bayesvm.nn.output",
+    "HybridClassifier": "bayesvm.nn.hybrid",
+    "Recipe": "bayesvm.nn.recipe",
+    "fit_temperature": "bayesvm.nn.temperature",
+    "train": "bayesvm.nn.training",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'bayesvm.nn' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,333 @@
+"""The Bayesian SVM as the last layer of a network (section 9)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from bayesvm.core.kernels import RBF, Params
+from bayesvm.nn import pair_terms as pairs
+from bayesvm.nn.distributed import from_all, rank_and_size
+from bayesvm.nn.errors import HeadError
+from bayesvm.nn.features import Whitened, whitened
+from bayesvm.nn.gradient import Gradient
+from bayesvm.nn.lazy import LazyNatural
+from bayesvm.nn.natural import Natural
+from bayesvm.nn.noise import noise_table
+from bayesvm.nn.output import HeadOutput
+from bayesvm.nn.pair_terms import PairSites, predicted
+from bayesvm.nn.posterior import Draw, Keeper, Pending, Posterior
+from bayesvm.nn.start import first_points, median_distance
+from bayesvm.nn.vitals import NOT_FINITE, diagnose, measure
+
+__all__ = ["BayesianSVMHead"]
+
+_NATURAL_TEMPERATURE = 2.0
+
+
+class BayesianSVMHead(nn.Module):
+    """A Bayesian SVM over the features of a network, in place of its last linear layer.
+
+    Parameters
+    ----------
+    in_features, n_classes : int
+    n_inducing : int
+        Inducing points, shared by all classes.
+    posterior : {"natural", "gradient"}
+        How q is trained. "natural": by damped site steps inside ``loss`` in
+        training mode, beside any optimiser for the rest; q is buffers, as the
+        running statistics of a batch normalisation are. "gradient": by
+        backpropagation, as in the paper; q is parameters.
+    rivals : {"sampled", "mean"}
+        Whether a row's rival is the winner of a posterior draw, or that of the means.
+    normalise : bool
+        Whether features are layer-normalised first (without parameters).
+    damping : float
+        Length of a natural step: about one over the number of batches that q
+        remembers. With many classes these should hold some rows of each.
+    kl_warmup : int
+        Steps over which the weight of the KL rises to one.
+    seed : int
+        Of inducing points and rivals.
+
+    Attributes
+    ----------
+    temperature : Tensor of shape ()
+        Of class probabilities; see ``fit_temperature``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from bayesvm.nn import BayesianSVMHead
+    >>> _ = torch.manual_seed(0)
+    >>> y = torch.arange(60) % 3
+    >>> features = torch.randn(3, 8)[y] + 0.1 * torch.randn(60, 8)
+    >>> head = BayesianSVMHead(8, 3, n_inducing=6)
+    >>> for _ in range(30):
+    ...     loss = head.loss(features, y, n_total=60)
+    >>> output = head.eval()(features)
+    >>> bool((output.predict() == y).all())
+    True
+    """
+
+    temperature: Tensor
+    steps: Tensor
+    vitals: Tensor
+    broken: Tensor
+    started: Tensor
+    noise: Tensor
+
+    def __init__(
+        self,
+        in_features: int,
+        n_classes: int,
+        n_inducing: int = 64,
+        *,
+        posterior: str = "natural",
+        rivals: str = "sampled",
+        normalise: bool = True,
+        damping: float = 0.05,
+        kl_warmup: int = 0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        _validate(in_features, n_classes, n_inducing, posterior, rivals, damping, kl_warmup)
+        self.in_features, self.n_classes, self.n_inducing = in_features, n_classes, n_inducing
+        self.normalise, self.damping, self.kl_warmup, self.seed = normalise, damping, kl_warmup, seed
+        self.kernel = RBF(ard=False)
+        generator = torch.Generator().manual_seed(seed)
+        self.points = nn.Parameter(torch.randn(n_inducing, in_features, generator=generator))
+        self.log_length_scale = nn.Parameter(torch.full((1,), 0.5 * math.log(2.0 * in_features)))
+        self.log_variance = nn.Parameter(torch.zeros(()))
+        sampled = rivals == "sampled"
+        if posterior == "gradient":
+            self.q: nn.Module = Gradient(n_classes, n_inducing, sampled)
+        else:
+            many = n_classes * n_inducing**2 > pairs.DENSE_NUMBERS
+            self.q = (LazyNatural if many else Natural)(n_classes, n_inducing, damping, sampled)
+        self.register_buffer("temperature", torch.tensor(_NATURAL_TEMPERATURE))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.long))
+        self.register_buffer("vitals", torch.zeros(3))
+        self.register_buffer("broken", torch.zeros((), dtype=torch.bool))
+        self.register_buffer("started", torch.zeros((), dtype=torch.bool))
+        self.register_buffer("noise", noise_table(seed), persistent=False)
+        self._is_started = False
+        self._pending: list[Pending] = []
+        self._collected = 0
+        self._known: tuple[Tensor, int, Posterior] | None = None
+
+    @property
+    def initialised(self) -> bool:
+        """Whether inducing points and length scale come from data."""
+        return self._is_started
+
+    @torch.no_grad()
+    def initialise(self, features: Tensor, y: Tensor | None = None) -> None:
+        """Start inducing points and length scale, and with labels also q, from features of a first pass.
+
+        The first training batch does this if nobody did; more rows than a
+        batch make a better start. With several processes, call it in all.
+
+        Parameters
+        ----------
+        features : Tensor of shape (N, in_features)
+        y : Tensor of shape (N,), optional
+            Class indices.
+
+        Raises
+        ------
+        HeadError
+            If the features are not finite or all alike.
+        """
+        with self._precisely(features):
+            X = from_all(self._inputs(features))
+            self.log_length_scale.fill_(math.log(median_distance(X)))
+            self.points.copy_(first_points(X, self.n_inducing, self.seed))
+            if y is not None:
+                one_hot = nn.functional.one_hot(from_all(y), self.n_classes).to(X.dtype)
+                A = whitened(self.kernel, self._params(), self.points, X).A
+                self._keeper.start(A, 2.0 * (one_hot - 1.0 / self.n_classes))
+            if isinstance(self.q, LazyNatural):
+                self.q.wake(self._draw(0))
+        self.started.fill_(True)
+        self._is_started = True
+        self._forget_parts()
+
+    def forward(self, features: Tensor) -> HeadOutput:
+        """Mean and variance of every class's latent function at the rows (eq. 1.4).
+
+        Raises
+        ------
+        HeadError
+            In evaluation mode, if a result is not finite.
+        """
+        with self._precisely(features):
+            A, residual, _ = self._whitened(features)
+            q = self._current()
+            F, V = predicted(A, q.m, q.S)
+            s2 = (V + residual[:, None]).clamp_min(10.0 * torch.finfo(V.dtype).eps)
+        if not self.training and _may_wait() and not bool(torch.isfinite(F.sum() + s2.sum())):
+            raise HeadError(NOT_FINITE)
+        return HeadOutput(F, s2, self.temperature)
+
+    def loss(self, features: Tensor, y: Tensor, n_total: int, *, step: bool = True) -> Tensor:
+        """Minus the bound of a minibatch, per row: of the size of a mean cross-entropy (eq. 9.3).
+
+        In training mode with ``posterior="natural"`` this also moves q.
+
+        Parameters
+        ----------
+        features : Tensor of shape (N, in_features)
+        y : Tensor of shape (N,)
+            Class indices.
+        n_total : int
+            Rows of the whole training set.
+        step : bool
+            False for all but the last part of a batch that is processed in
+            parts (gradient accumulation): q moves once, after the last one.
+        """
+        if self.training and not self._is_started:
+            self.initialise(features.detach(), y)
+        with self._precisely(features):
+            rows = self._whitened(features)
+            first = self._place_of_first(y.shape[0])
+            terms, q, kl = self._keeper.terms(rows.features, y, self._draw(first))
+            weight = self._kl_weight()
+            likelihood = terms.value.mean()
+            loss = weight * kl / n_total - likelihood
+            self.last_likelihood = likelihood.detach()
+            if self.training:
+                with torch.no_grad():
+                    self._learn(rows, terms.sites, terms.lead, q, loss, weight, n_total, step)
+        return loss
+
+    def kl(self) -> Tensor:
+        """Divergence of q from the prior, summed over classes (eq. 1.5)."""
+        return self._keeper.posterior().kl.sum()
+
+    def check(self) -> None:
+        """Raise if something went wrong since the last check; the only part of training that waits.
+
+        Raises
+        ------
+        HeadError
+            If numbers were not finite, or the head is stuck; the message says what to do.
+        """
+        if bool(self.broken):
+            self.broken.fill_(False)
+            raise HeadError(NOT_FINITE)
+        diagnose(self.vitals, int(self.steps))
+
+    def extra_repr(self) -> str:
+        """What ``print`` shows."""
+        return f"in_features={self.in_features}, n_classes={self.n_classes}, n_inducing={self.n_inducing}"
+
+    def _learn(
+        self,
+        rows: Whitened,
+        sites: PairSites,
+        lead: Tensor,
+        q: Posterior,
+        loss: Tensor,
+        weight: Tensor | float,
+        n_total: int,
+        step: bool,
+    ) -> None:
+        """Collect sites, and with ``step`` move q; a batch that is not finite moves nothing."""
+        bad = ~torch.isfinite(loss)
+        self.broken.logical_or_(bad)
+        if loss.device.type == "cpu" and _may_wait() and bool(self.broken):
+            self._forget_parts()
+            self.check()
+        measure(self.vitals, self.steps, rows, lead)
+        self._collected += sites.A.shape[0] * rank_and_size()[1]
+        if not isinstance(self.q, Gradient):
+            A, classes, W, G = sites
+            A, W, G = (t.masked_fill(bad, 0.0) for t in (A, W, G))
+            self._pending.append(Pending(PairSites(*map(from_all, (A, classes, W, G))), q))
+        if step:
+            self._keeper.advance(self._pending, n_total / self._collected, weight, self._draw(0))
+            self._forget_parts()
+            self.steps.add_(1)
+
+    def _forget_parts(self) -> None:
+        self._pending, self._collected = [], 0
+
+    @property
+    def _keeper(self) -> Keeper:
+        return cast(Keeper, self.q)
+
+    def _draw(self, first: int) -> Draw:
+        return Draw(self.noise, self.steps, first)
+
+    def _place_of_first(self, n: int) -> int:
+        """Place of this process's first row in the whole batch: part by part, then process by process."""
+        rank, _ = rank_and_size()
+        return self._collected + rank * n
+
+    def _kl_weight(self) -> Tensor | float:
+        if not self.kl_warmup:
+            return 1.0
+        return ((self.steps + 1).to(self.points.dtype) / self.kl_warmup).clamp_max(1.0)
+
+    def _params(self) -> Params:
+        return {"log_length_scale": self.log_length_scale, "log_variance": self.log_variance}
+
+    def _inputs(self, features: Tensor) -> Tensor:
+        X = features.to(self.points.dtype)
+        return nn.functional.layer_norm(X, (self.in_features,)) if self.normalise else X
+
+    def _whitened(self, features: Tensor) -> Whitened:
+        return whitened(self.kernel, self._params(), self.points, self._inputs(features))
+
+    def _current(self) -> Posterior:
+        """The posterior for predictions; kept until it moves, since many classes take long to factorise."""
+        if isinstance(self.q, Gradient) or not _may_wait():
+            return self._keeper.posterior()
+        excess = cast(Tensor, self.q.excess)
+        if self._known is None or self._known[0] is not excess or self._known[1] != excess._version:
+            with torch.no_grad():
+                self._known = (excess, excess._version, self._keeper.posterior())
+        return self._known[2]
+
+    def _precisely(self, features: Tensor) -> torch.autocast:
+        """Outside of autocast: the head's products need all their digits."""
+        return torch.autocast(features.device.type, enabled=False)
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_state_dict(*args, **kwargs)
+        self._is_started = bool(self.started)
+        self._forget_parts()
+
+
+def _may_wait() -> bool:
+    """Whether the host may look at numbers: not while a graph is being made of what runs."""
+    if torch.compiler.is_compiling():
+        return False
+    return not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
+
+
+def _validate(
+    in_features: int,
+    n_classes: int,
+    n_inducing: int,
+    posterior: str,
+    rivals: str,
+    damping: float,
+    kl_warmup: int,
+) -> None:
+    if n_classes < 2:
+        raise ValueError(f"n_classes must be at least 2, got {n_classes}")
+    if in_features < 1 or n_inducing < 1:
+        raise ValueError(f"in_features and n_inducing must be positive, got {in_features} and {n_inducing}")
+    if posterior not in ("natural", "gradient"):
+        raise ValueError(f'posterior must be "natural" or "gradient", got {posterior!r}')
+    if rivals not in ("sampled", "mean"):
+        raise ValueError(f'rivals must be "sampled" or "mean", got {rivals!r}')
+    if not 0.0 < damping <= 1.0:
+        raise ValueError(f"damping must be above 0 and at most 1, got {damping}")
+    if kl_warmup < 0:
+        raise ValueError(f"kl_warmup must not be negative, got {kl_warmup}")
