@@ -38,6 +38,9 @@ _SPREADS = (1.0, 0.1)
 # What the local part must gain, in nats and in standard errors of the gain.
 _LEAST_GAIN = 3.0
 _LEAST_ERRORS = 2.0
+# How far the sites of one row may move a latent function: the hinge is flat
+# beyond its margin, which a site with little curvature does not know.
+_REACH = 3.0
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class LocalPart:
     X : ndarray of shape (N, D)
         Scaled rows.
     W, b : ndarray of shape (N, J)
-        Precisions of the sites and their pull.
+        Precisions and pull of the sites (eq. 10.1).
     variance, length, typical : float
         Of the covariance, and a typical distance.
     """
@@ -99,7 +102,7 @@ def _without_one_unit(near: Neighbours, rows: slice, weight: Tensor) -> Tensor:
     """Share of each neighbour that is left when one unit of the row itself is taken away."""
     own = torch.arange(rows.start, rows.stop, device=weight.device)
     left = (weight[rows] - 1.0).clamp_min(0.0) / weight[rows].clamp_min(torch.finfo(weight.dtype).tiny)
-    return torch.where(near.rows == own[:, None], left[:, None], torch.ones_like(near.d2))
+    return torch.where(near.rows == own[:, None], left[:, None].double(), torch.ones_like(near.d2))
 
 
 def fit_local(rows: TrainingRows, ascent: Ascent) -> LocalPart | None:
@@ -174,14 +177,14 @@ def _scale(rows: TrainingRows) -> Tensor:
 
 def _typical_distance(judges: Tensor, X: Tensor) -> float:
     """Median distance to the nearest row elsewhere."""
-    d2 = nearest(X, judges, NEIGHBOURS, 1.0).d2
+    d2 = nearest(X, judges, NEIGHBOURS, 0.0).d2
     apart = torch.where(d2 > 0, d2, torch.full_like(d2, math.inf)).amin(1)
     apart = apart[apart.isfinite()]
     return float(apart.median().sqrt()) if len(apart) else math.inf
 
 
 def _pull(rows: TrainingRows, ascent: Ascent) -> tuple[Tensor, Tensor]:
-    """Weighted precisions of the sites, and G - W F (eq. 10.1)."""
+    """Pull G - W F of the sites and their precisions, no less than reach allows (eq. 10.1)."""
     q = ascent.q
     J = q.m.shape[0]
     W, b = (rows.X.new_empty(len(rows), J) for _ in range(2))
@@ -190,7 +193,7 @@ def _pull(rows: TrainingRows, ascent: Ascent) -> tuple[Tensor, Tensor]:
         c = block.weight[:, None]
         W[block.rows] = c * W_n
         b[block.rows] = c * (G_n - W_n * gaussian.mean(q, block.features.A))
-    return W.clamp_min_(0.0), b
+    return torch.maximum(W.clamp_min_(0.0), b.abs() / _REACH), b
 
 
 def _left_out(rows: TrainingRows, ascent: Ascent, judges: slice) -> tuple[Tensor, Tensor]:

@@ -82,6 +82,46 @@ def test_files(fitted, tmp_path):
     assert_allclose(loaded.predict_proba(places), model.predict_proba(places))
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_wrong_labels_among_repeats_cost_little(n_classes):
+    """The pull of many copies must not grow beyond what the hinge asks for."""
+    rng = np.random.default_rng(3)
+    places, labels = rng.normal(size=(100, 3)), rng.integers(n_classes, size=100)
+
+    def drawn(n):
+        place = rng.integers(100, size=n)
+        wrong = rng.random(n) < 0.02
+        return places[place], np.where(wrong, rng.integers(n_classes, size=n), labels[place])
+
+    X, y = drawn(800)
+    model = BayesianSVC(**FAST).fit(X, y)
+    assert model.local_part_ is not None
+    X_new, y_new = drawn(2000)
+    own = model.predict_proba(X_new)[np.arange(2000), y_new]
+    assert own.min() > np.exp(-15)
+    assert -np.log(own).mean() < 2 * model.loo_log_loss_
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_outliers_do_not_choose_neighbours(dtype):
+    X, y, _, _ = repeating()
+    X, y = np.vstack([X, np.full((1, 3), 1e6)]), np.append(y, 0)
+    model = BayesianSVC(dtype=dtype, **FAST).fit(X, y)
+    assert model.local_part_ is not None
+    one_by_one = np.concatenate([model.predict_proba(row[None]) for row in X[:20]])
+    assert_allclose(one_by_one, model.predict_proba(X)[:20], atol=1e-3)
+    assert model.score(X, y) > 0.95
+
+
+def test_heavy_rows_with_several_labels_in_single_precision():
+    corners = np.array(np.meshgrid(*[[0.0, 1.0]] * 6)).reshape(6, -1).T
+    label = np.random.default_rng(0).integers(3, size=64)
+    X, y = np.repeat(corners, 3, 0), np.tile([0, 1, 2], 64)
+    weight = np.where(y == np.repeat(label, 3), 0.8, 0.1) * 3e4
+    model = BayesianSVC(n_inducing=8, random_state=0, dtype="float32").fit(X, y, sample_weight=weight)
+    assert np.isfinite(model.predict_proba(corners)).all()
+
+
 def test_smooth_data_stay_as_they_are():
     X, y = load_iris(return_X_y=True)
     model = BayesianSVC(random_state=0).fit(X, y)

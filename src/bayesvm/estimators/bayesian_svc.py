@@ -57,7 +57,9 @@ class BayesianSVC(AddsRows, LatentClassifier):
         Let leave-one-out decide whether rows close by correct the latent
         functions, beyond what inducing points can follow: data whose rows
         repeat, or nearly so. The model then keeps the training rows. With
-        more than 100 000 of them, or 100 classes, there is no such part.
+        more than 100 000 distinct ones or fewer than 32, more than 100
+        classes, and with inference "ecm" or "slice", there is no such part.
+        Predictions search the training rows and take several times as long.
     learning_rate : float or "auto", default="auto"
         Adam's rate for kernel parameters, and for everything with
         ``inference="adam"``.
