@@ -51,8 +51,10 @@ class LocalPart:
     ----------
     scale : ndarray of shape (D,)
         Factors that make standardised columns comparable.
+    middle : ndarray of shape (D,)
+        Medians of the scaled rows: outliers may put all others far from zero.
     X : ndarray of shape (N, D)
-        Scaled rows.
+        Scaled rows about the middle.
     W, b : ndarray of shape (N, J)
         Precisions and pull of the sites (eq. 10.1).
     variance, length, typical : float
@@ -60,6 +62,7 @@ class LocalPart:
     """
 
     scale: FloatArray
+    middle: FloatArray
     X: FloatArray
     W: FloatArray
     b: FloatArray
@@ -67,18 +70,20 @@ class LocalPart:
     length: float
     typical: float
 
-    def on(self, device: str, dtype: torch.dtype) -> LoadedLocal:
-        """The same as tensors on a device."""
-        scale, X, W, b = (
-            torch.as_tensor(a, dtype=dtype, device=device) for a in (self.scale, self.X, self.W, self.b)
+    def on(self, device: str) -> LoadedLocal:
+        """The same as tensors on a device, in double precision whatever that of the model."""
+        scale, middle, X, W, b = (
+            torch.as_tensor(a, dtype=torch.float64, device=device)
+            for a in (self.scale, self.middle, self.X, self.W, self.b)
         )
-        return LoadedLocal(scale, X, W, b, self.variance, self.length, self.typical)
+        return LoadedLocal(scale, middle, X, W, b, self.variance, self.length, self.typical)
 
 
 class LoadedLocal(NamedTuple):
     """A local part as tensors."""
 
     scale: Tensor
+    middle: Tensor
     X: Tensor
     W: Tensor
     b: Tensor
@@ -88,14 +93,16 @@ class LoadedLocal(NamedTuple):
 
     def mean(self, rows: Tensor) -> Tensor:
         """What to add to the means of standardised rows, shape (M, J)."""
-        near = nearest(self.X, rows * self.scale, NEIGHBOURS, self.typical)
-        return local_mean(self.X, near, self.W, self.b, None, self.variance, self.length)
+        near = nearest(self.X, rows * self.scale - self.middle, NEIGHBOURS, self.typical)
+        mean = local_mean(self.X, near, self.W, self.b, None, self.variance, self.length)
+        return mean.to(rows.dtype)
 
     def mean_without_self(self, rows: slice, weight: Tensor) -> Tensor:
         """The same at training rows, each without one unit of itself (eq. 10.3)."""
         near = nearest(self.X, self.X[rows], NEIGHBOURS, self.typical)
         share = _without_one_unit(near, rows, weight)
-        return local_mean(self.X, near, self.W, self.b, share, self.variance, self.length)
+        mean = local_mean(self.X, near, self.W, self.b, share, self.variance, self.length)
+        return mean.to(weight.dtype)
 
 
 def _without_one_unit(near: Neighbours, rows: slice, weight: Tensor) -> Tensor:
@@ -123,8 +130,10 @@ def fit_local(rows: TrainingRows, ascent: Ascent) -> LocalPart | None:
 def _fit(rows: TrainingRows, ascent: Ascent) -> LocalPart | None:
     n = min(len(rows), _JUDGES, max(100, _JUDGED_NUMBERS // rows.n_classes**2))
     judges = slice(0, n)
-    scale = _scale(rows)
+    scale = _scale(rows).double()
     X = rows.X * scale
+    middle = X.median(0).values
+    X = X - middle
     typical = _typical_distance(X[judges], X)
     if not math.isfinite(typical):
         return None
@@ -145,7 +154,7 @@ def _fit(rows: TrainingRows, ascent: Ascent) -> LocalPart | None:
         return max(own, key=lambda row: float(torch.dot(weight, row)))
 
     def judged(variance: float, length: float) -> Tensor:
-        return score(local_mean(X, near, W, b, share, variance, length))
+        return score(local_mean(X, near, W, b, share, variance, length).to(F.dtype))
 
     without = score(0.0)
     tried = {(_VARIANCES[0], u): judged(_VARIANCES[0], u * typical) for u in _LENGTHS}
@@ -160,8 +169,8 @@ def _fit(rows: TrainingRows, ascent: Ascent) -> LocalPart | None:
     error = float(gain.std()) * math.sqrt(n)
     if float(gain.sum()) < max(_LEAST_GAIN, _LEAST_ERRORS * error):
         return None
-    scale_, X_, W_, b_ = (t.cpu().numpy().astype(np.float64) for t in (scale, X, W, b))
-    return LocalPart(scale_, X_, W_, b_, variance, length * typical, typical)
+    scale_, middle_, X_, W_, b_ = (t.cpu().numpy() for t in (scale, middle, X, W, b))
+    return LocalPart(scale_, middle_, X_, W_, b_, variance, length * typical, typical)
 
 
 def _scale(rows: TrainingRows) -> Tensor:
@@ -187,7 +196,7 @@ def _pull(rows: TrainingRows, ascent: Ascent) -> tuple[Tensor, Tensor]:
     """Pull G - W F of the sites and their precisions, no less than reach allows (eq. 10.1)."""
     q = ascent.q
     J = q.m.shape[0]
-    W, b = (rows.X.new_empty(len(rows), J) for _ in range(2))
+    W, b = (rows.X.new_empty(len(rows), J, dtype=torch.float64) for _ in range(2))
     for block in rows.blocks(_JUDGED_NUMBERS // (J + q.m.shape[1])):
         W_n, G_n = ascent.sites.dense(block.rows, J)
         c = block.weight[:, None]

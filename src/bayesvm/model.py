@@ -93,7 +93,7 @@ class Model:
             Gaussian(tensor(self.m), tensor(self.R)),
             self,
             None if self.draws is None else tensor(self.draws),
-            None if self.local is None else self.local.on(device, dtype),
+            None if self.local is None else self.local.on(device),
         )
 
 

@@ -74,7 +74,7 @@ def summarise(
         What the latents get from rows close by.
     """
     rows = trained.rows
-    nearby = None if local is None else local.on(str(rows.X.device), rows.X.dtype)
+    nearby = None if local is None else local.on(str(rows.X.device))
     loo = leave_one_out(rows, trained.ascent, nearby)
     if decides:
         loo = replace(loo, s2=pooled(loo.s2))

@@ -27,7 +27,7 @@ class Neighbours(NamedTuple):
     ----------
     rows : Tensor of shape (M, K)
     d2 : Tensor of shape (M, K)
-        Squared distances, in double precision.
+        Squared distances.
     """
 
     rows: Tensor
@@ -40,16 +40,13 @@ def nearest(X: Tensor, queries: Tensor, k: int, typical: float) -> Neighbours:
     Parameters
     ----------
     X, queries : Tensor of shape (N, D) and (M, D)
+        In double precision, about some middle: far from zero, norms cancel.
     k : int
     typical : float
         A typical distance, for telling ties.
     """
     N = X.shape[0]
     k = min(k, N)
-    # About the median and in double: outliers put all other rows far from
-    # zero, where norms cancel.
-    middle = X.median(0).values.double()
-    X, queries = X.double() - middle, queries.double() - middle
     norms = X.square().sum(1)
     order = torch.arange(N, dtype=X.dtype, device=X.device) / (2 * N)
     step = _RESOLUTION * max(typical, torch.finfo(X.dtype).tiny ** 0.25) ** 2
@@ -88,7 +85,7 @@ def local_mean(
     ----------
     X : Tensor of shape (N, D)
     near : Neighbours
-        Of the queries among the rows of X.
+        Of the queries among the rows of X, all in double precision.
     W, b : Tensor of shape (N, J)
         Precisions of the rows' sites and what they pull beyond the smooth part.
     share : Tensor of shape (M, K) or None
@@ -98,21 +95,21 @@ def local_mean(
     """
     J, K = W.shape[1], near.rows.shape[1]
     size = max(1, _BLOCK_NUMBERS // (K * (J * K + X.shape[1])))
-    eye = torch.eye(K, dtype=torch.float64, device=X.device)
+    eye = torch.eye(K, dtype=X.dtype, device=X.device)
     mean = W.new_empty(near.rows.shape[0], J)
     for start in range(0, near.rows.shape[0], size):
         rows = slice(start, start + size)
         i = near.rows[rows]
         k = variance * torch.exp(near.d2[rows] / (-2.0 * length**2))
-        close = X[i].double()
+        close = X[i]
         between = torch.cdist(close, close, compute_mode="donot_use_mm_for_euclid_dist")
         K_near = variance * torch.exp(between.square() / (-2.0 * length**2))
-        w, pull = W[i].double(), b[i].double()
+        w, pull = W[i], b[i]
         if share is not None:
             w, pull = w * share[rows, :, None], pull * share[rows, :, None]
         root, pull = w.sqrt().transpose(1, 2), pull.transpose(1, 2)  # (m, J, K)
         # No precision is divided by, so zero is fine; the condition grows with
-        # them, and single precision would lose the I.
+        # them, and in single precision the I would be lost.
         L = torch.linalg.cholesky(eye + root[..., :, None] * K_near[:, None] * root[..., None, :])
         explained = torch.cholesky_solve((root * (pull @ K_near))[..., None], L)[..., 0]
         mean[rows] = ((pull - root * explained) @ k[..., None])[..., 0]
