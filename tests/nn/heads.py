@@ -72,7 +72,7 @@ def plain_value(A: Tensor, residual: Tensor, m: Tensor, S: Tensor, classes: Tens
 
 
 def plain_features(head: BayesianSVMHead, X: Tensor) -> tuple[Tensor, Tensor]:
-    rows = whitened(head.kernel, head._params(), head.points, X)
+    rows = whitened(head.kernel, head._params(), head.points, X, head._factor())
     return rows.A, rows.residual
 
 

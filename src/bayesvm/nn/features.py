@@ -72,9 +72,8 @@ def inverse_factor(kernel: Kernel, params: Params, Z: Tensor) -> Tensor:
     return _InverseFactor.apply(K)  # type: ignore[no-untyped-call]
 
 
-def whitened(kernel: Kernel, params: Params, Z: Tensor, X: Tensor) -> Whitened:
-    """Whitened features of rows: two products, differentiable in all inputs (eq. 9.1)."""
-    M = inverse_factor(kernel, params, Z).to(X.dtype)
+def whitened(kernel: Kernel, params: Params, Z: Tensor, X: Tensor, M: Tensor) -> Whitened:
+    """Whitened features of rows, given the inverse factor of K_ZZ; differentiable in all inputs (eq. 9.1)."""
     A = kernel.cross(params, X, Z) @ M.mT
     diag = kernel.diag(params, X)
     return Whitened(A, (diag - torch.linalg.vecdot(A, A)).clamp_min(0.0), diag)

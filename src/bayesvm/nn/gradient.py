@@ -30,14 +30,21 @@ class Gradient(nn.Module):
         self.mean = nn.Parameter(torch.zeros(n_classes, n_inducing))
         self.raw = nn.Parameter(torch.zeros(n_classes, n_inducing, n_inducing))
 
-    def terms(self, features: Features, y: Tensor, draw: Draw) -> tuple[PairTerms, Posterior, Tensor]:
+    def ready(self) -> Posterior:
+        """The posterior, as a step takes it: with gradients."""
+        return self.posterior()
+
+    def terms(
+        self, features: Features, y: Tensor, draw: Draw, q: Posterior | None
+    ) -> tuple[PairTerms, Posterior, Tensor]:
         """Row terms under q, q itself, and its divergence from the prior, all with gradients."""
-        q = self.posterior()
+        assert q is not None
+        S = q.S
         with torch.no_grad():
             A, residual = features.A.detach(), features.residual.detach()
             SA = None
-            if q.S.numel() <= pairs.DENSE_NUMBERS:
-                F, V, SA = all_moments(A, q.m, q.S)
+            if S.numel() <= pairs.DENSE_NUMBERS:
+                F, V, SA = all_moments(A, q.m, S)
                 s2 = V + residual[:, None] if self.sampled else None
                 rival = rival_of_moments(F, s2, y, *draw)
             else:
@@ -45,8 +52,8 @@ class Gradient(nn.Module):
                 if self.sampled:
                     functions = functions + deviations(q.root, draw.table, draw.step, N_FUNCTIONS)
                 rival = rival_of_functions(functions, Features(A, residual), y, *draw)
-            rows = touched(A, q.m, q.S, torch.stack([y, rival], 1), SA)
-        return pairs.pair_terms(features, q.m, q.S, rows), q, q.kl.sum()
+            rows = touched(A, q.m, S, torch.stack([y, rival], 1), SA)
+        return pairs.pair_terms(features, q.m, S, rows), q, q.kl.sum()
 
     def advance(self, pending: list[Pending], scale: float, weight: Tensor | float, draw: Draw) -> None:
         """Nothing: the optimiser moves q."""
@@ -54,12 +61,12 @@ class Gradient(nn.Module):
     @torch.no_grad()
     def start(self, A: Tensor, target: Tensor) -> None:
         """Start from a ridge regression on targets (eq. 3.6)."""
-        q = solved((0.5 * A.mT @ A)[None], 0.5 * A.new_zeros(1, A.shape[1]), centre=False)
-        L = torch.linalg.cholesky(q.S[0].double())
+        S = solved((0.5 * A.mT @ A)[None], 0.5 * A.new_zeros(1, A.shape[1]), centre=False).S[0]
+        L = torch.linalg.cholesky(S.double())
         self.raw.copy_((L.tril(-1) + torch.diag_embed(L.diagonal().log())).expand_as(self.raw))
-        self.mean.copy_(0.5 * target.mT @ A @ q.S[0])
+        self.mean.copy_(0.5 * target.mT @ A @ S)
 
     def posterior(self) -> Posterior:
         """The Gaussians of all classes."""
         L = self.raw.tril(-1) + torch.diag_embed(self.raw.diagonal(dim1=-2, dim2=-1).exp())
-        return Posterior(self.mean, L @ L.mT, L.mT, divergence(self.mean, L), self.mean)
+        return Posterior(self.mean, L.mT, divergence(self.mean, L), self.mean)

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
 
 from bayesvm.core.kernels import RBF, Params
 from bayesvm.nn import pair_terms as pairs
+from bayesvm.nn.arguments import check_arguments
 from bayesvm.nn.distributed import from_all, rank_and_size
 from bayesvm.nn.errors import HeadError
-from bayesvm.nn.features import Whitened, whitened
+from bayesvm.nn.features import Whitened, inverse_factor, whitened
 from bayesvm.nn.gradient import Gradient
 from bayesvm.nn.lazy import LazyNatural
 from bayesvm.nn.natural import Natural
 from bayesvm.nn.noise import noise_table
 from bayesvm.nn.output import HeadOutput
 from bayesvm.nn.pair_terms import PairSites, predicted
-from bayesvm.nn.posterior import Draw, Keeper, Pending, Posterior
+from bayesvm.nn.posterior import Draw, Keeper, Pending, Posterior, Ready
 from bayesvm.nn.start import first_points, median_distance
 from bayesvm.nn.vitals import NOT_FINITE, diagnose, measure
 
 __all__ = ["BayesianSVMHead"]
 
 _NATURAL_TEMPERATURE = 2.0
+# First length scale, at least, in distances of two normalised rows that have
+# nothing to do with each other. An untrained network of many layers may give
+# nearly the same features to all rows; its first steps then carry them away
+# from all inducing points, many short length scales far.
+_LEAST_LENGTH = 0.5
 
 
 class BayesianSVMHead(nn.Module):
@@ -94,7 +102,7 @@ class BayesianSVMHead(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        _validate(in_features, n_classes, n_inducing, posterior, rivals, damping, kl_warmup)
+        check_arguments(in_features, n_classes, n_inducing, posterior, rivals, damping, kl_warmup)
         self.in_features, self.n_classes, self.n_inducing = in_features, n_classes, n_inducing
         self.normalise, self.damping, self.kl_warmup, self.seed = normalise, damping, kl_warmup, seed
         self.kernel = RBF(ard=False)
@@ -117,7 +125,10 @@ class BayesianSVMHead(nn.Module):
         self._is_started = False
         self._pending: list[Pending] = []
         self._collected = 0
-        self._known: tuple[Tensor, int, Posterior] | None = None
+        self._known: tuple[Tensor, int, tuple[Tensor, Tensor]] | None = None
+        self._ready: Ready | None = None
+        self._beside: torch.cuda.Stream | None = None
+        self._in_use: list[Any] = []
 
     @property
     def initialised(self) -> bool:
@@ -144,11 +155,14 @@ class BayesianSVMHead(nn.Module):
         """
         with self._precisely(features):
             X = from_all(self._inputs(features))
-            self.log_length_scale.fill_(math.log(median_distance(X)))
+            length = median_distance(X)
+            if self.normalise:
+                length = max(length, _LEAST_LENGTH * math.sqrt(2.0 * self.in_features))
+            self.log_length_scale.fill_(math.log(length))
             self.points.copy_(first_points(X, self.n_inducing, self.seed))
             if y is not None:
                 one_hot = nn.functional.one_hot(from_all(y), self.n_classes).to(X.dtype)
-                A = whitened(self.kernel, self._params(), self.points, X).A
+                A = whitened(self.kernel, self._params(), self.points, X, self._factor()).A
                 self._keeper.start(A, 2.0 * (one_hot - 1.0 / self.n_classes))
             if isinstance(self.q, LazyNatural):
                 self.q.wake(self._draw(0))
@@ -166,8 +180,7 @@ class BayesianSVMHead(nn.Module):
         """
         with self._precisely(features):
             A, residual, _ = self._whitened(features)
-            q = self._current()
-            F, V = predicted(A, q.m, q.S)
+            F, V = predicted(A, *self._current())
             s2 = (V + residual[:, None]).clamp_min(10.0 * torch.finfo(V.dtype).eps)
         if not self.training and _may_wait() and not bool(torch.isfinite(F.sum() + s2.sum())):
             raise HeadError(NOT_FINITE)
@@ -191,18 +204,48 @@ class BayesianSVMHead(nn.Module):
         """
         if self.training and not self._is_started:
             self.initialise(features.detach(), y)
+        ready = self._prepared() if self._ready is None else self._joined()
         with self._precisely(features):
-            rows = self._whitened(features)
+            rows = self._whitened(features, ready.M)
             first = self._place_of_first(y.shape[0])
-            terms, q, kl = self._keeper.terms(rows.features, y, self._draw(first))
+            terms, q, kl = self._keeper.terms(rows.features, y, self._draw(first), ready.q)
             weight = self._kl_weight()
             likelihood = terms.value.mean()
             loss = weight * kl / n_total - likelihood
             self.last_likelihood = likelihood.detach()
             if self.training:
+                learned = (rows, terms.sites, terms.lead, q, loss, weight, n_total, step)
                 with torch.no_grad():
-                    self._learn(rows, terms.sites, terms.lead, q, loss, weight, n_total, step)
+                    if self._beside is None:
+                        self._learn(*learned)
+                    else:
+                        self._learn_aside(ready, *learned)
         return loss
+
+    @contextmanager
+    def beside(self, stream: torch.cuda.Stream) -> Iterator[None]:
+        """While a CUDA graph of a step is recorded: let what the network need not wait for run beside it.
+
+        What does not depend on rows is done while the network computes
+        features, and q moves while gradients go back through the network.
+        At the end the current stream waits for the other one.
+
+        Parameters
+        ----------
+        stream : torch.cuda.Stream
+            Another one than the current one.
+        """
+        main = torch.cuda.current_stream(self.points.device)
+        stream.wait_stream(main)
+        self._beside = stream
+        try:
+            with torch.cuda.stream(stream):
+                self._ready = self._prepared()
+            yield
+        finally:
+            main.wait_stream(stream)
+            self._beside = self._ready = None
+            self._in_use.clear()
 
     def kl(self) -> Tensor:
         """Divergence of q from the prior, summed over classes (eq. 1.5)."""
@@ -256,6 +299,36 @@ class BayesianSVMHead(nn.Module):
     def _forget_parts(self) -> None:
         self._pending, self._collected = [], 0
 
+    def _prepared(self) -> Ready:
+        """What a step needs and can be had without its rows."""
+        with self._precisely(self.points):
+            return Ready(self._factor(), self._keeper.ready())
+
+    def _whitened(self, features: Tensor, M: Tensor | None = None) -> Whitened:
+        M = self._factor() if M is None else M
+        return whitened(self.kernel, self._params(), self.points, self._inputs(features), M)
+
+    def _factor(self) -> Tensor:
+        return inverse_factor(self.kernel, self._params(), self.points).to(self.points.dtype)
+
+    @torch.compiler.disable
+    def _joined(self) -> Ready:
+        """The same, once the other stream has it."""
+        ready, self._ready = self._ready, None
+        assert ready is not None
+        assert self._beside is not None
+        torch.cuda.current_stream(self.points.device).wait_stream(self._beside)
+        return ready
+
+    @torch.compiler.disable
+    def _learn_aside(self, ready: Ready, *learned: Any) -> None:
+        """Learn on the other stream, for which what is in use is kept alive."""
+        assert self._beside is not None
+        self._in_use.append((ready, learned))
+        self._beside.wait_stream(torch.cuda.current_stream(self.points.device))
+        with torch.no_grad(), torch.cuda.stream(self._beside):
+            self._learn(*learned)
+
     @property
     def _keeper(self) -> Keeper:
         return cast(Keeper, self.q)
@@ -280,17 +353,21 @@ class BayesianSVMHead(nn.Module):
         X = features.to(self.points.dtype)
         return nn.functional.layer_norm(X, (self.in_features,)) if self.normalise else X
 
-    def _whitened(self, features: Tensor) -> Whitened:
-        return whitened(self.kernel, self._params(), self.points, self._inputs(features))
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode; predictions afterwards look at q anew, which a replayed graph moves unseen."""
+        self._known = None
+        return super().train(mode)
 
-    def _current(self) -> Posterior:
-        """The posterior for predictions; kept until it moves, since many classes take long to factorise."""
+    def _current(self) -> tuple[Tensor, Tensor]:
+        """Means and covariances for predictions; kept until q moves: many classes take long to factorise."""
         if isinstance(self.q, Gradient) or not _may_wait():
-            return self._keeper.posterior()
+            q = self._keeper.posterior()
+            return q.m, q.S
         excess = cast(Tensor, self.q.excess)
         if self._known is None or self._known[0] is not excess or self._known[1] != excess._version:
             with torch.no_grad():
-                self._known = (excess, excess._version, self._keeper.posterior())
+                q = self._keeper.posterior()
+                self._known = (excess, excess._version, (q.m, q.S))
         return self._known[2]
 
     def _precisely(self, features: Tensor) -> torch.autocast:
@@ -308,26 +385,3 @@ def _may_wait() -> bool:
     if torch.compiler.is_compiling():
         return False
     return not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
-
-
-def _validate(
-    in_features: int,
-    n_classes: int,
-    n_inducing: int,
-    posterior: str,
-    rivals: str,
-    damping: float,
-    kl_warmup: int,
-) -> None:
-    if n_classes < 2:
-        raise ValueError(f"n_classes must be at least 2, got {n_classes}")
-    if in_features < 1 or n_inducing < 1:
-        raise ValueError(f"in_features and n_inducing must be positive, got {in_features} and {n_inducing}")
-    if posterior not in ("natural", "gradient"):
-        raise ValueError(f'posterior must be "natural" or "gradient", got {posterior!r}')
-    if rivals not in ("sampled", "mean"):
-        raise ValueError(f'rivals must be "sampled" or "mean", got {rivals!r}')
-    if not 0.0 < damping <= 1.0:
-        raise ValueError(f"damping must be above 0 and at most 1, got {damping}")
-    if kl_warmup < 0:
-        raise ValueError(f"kl_warmup must not be negative, got {kl_warmup}")

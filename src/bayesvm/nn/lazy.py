@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from bayesvm.core.covariance import Features
 from bayesvm.nn.distributed import from_all
-from bayesvm.nn.pair_terms import PairTerms, add_pairs, pair_terms, touched
+from bayesvm.nn.pair_terms import PairTerms, Touched, add_pairs, pair_terms
 from bayesvm.nn.posterior import Draw, Pending, Posterior, solved
 from bayesvm.nn.rivals import N_FUNCTIONS, deviations, rival_of_functions
 
@@ -47,7 +47,13 @@ class LazyNatural(nn.Module):
         self.register_buffer("functions", torch.zeros(n_classes, n_functions, n_inducing))
         self.register_buffer("kl", torch.zeros(n_classes))
 
-    def terms(self, features: Features, y: Tensor, draw: Draw) -> tuple[PairTerms, Posterior, Tensor]:
+    def ready(self) -> None:
+        """Nothing: which classes to look at depends on the rows."""
+        return
+
+    def terms(
+        self, features: Features, y: Tensor, draw: Draw, q: Posterior | None
+    ) -> tuple[PairTerms, Posterior, Tensor]:
         """Row terms under q, q of the touched classes, and the divergence as far as it is known."""
         with torch.no_grad():
             A, residual = features.A.detach(), features.residual.detach()
@@ -58,9 +64,10 @@ class LazyNatural(nn.Module):
             place = torch.zeros_like(self.seen, dtype=torch.long).scatter_(
                 0, needed, torch.arange(needed.shape[0], device=y.device)
             )
-            rows = touched(A, q.m, q.S, place[classes])._replace(classes=classes)
+            place = place[classes]
+            rows = Touched(classes, q.m[place], _by_root(q.root[place], A))
             kl = self.kl.index_copy(0, needed, q.kl).sum()
-        return pair_terms(features, q.m, q.S, rows), q, kl
+        return pair_terms(features, q.m, None, rows), q, kl
 
     @torch.no_grad()
     def advance(self, pending: list[Pending], scale: float, weight: Tensor | float, draw: Draw) -> None:
@@ -117,3 +124,8 @@ class LazyNatural(nn.Module):
         count = min(C, classes.numel())
         named = torch.zeros(C, device=classes.device).index_fill_(0, classes.reshape(-1), 1.0)
         return named.argsort(descending=True, stable=True)[:count]
+
+
+def _by_root(root: Tensor, A: Tensor) -> Tensor:
+    """Products S a by the roots of covariances, (N, 2, P, P), which need not be multiplied out."""
+    return (root.mT @ (root @ A[:, None, :, None])).squeeze(-1)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 import time
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from bayesvm.nn.batches import batch_order, fetch, seed_of
+from bayesvm.nn.distributed import rank_and_size
 from bayesvm.nn.errors import HeadError
 from bayesvm.nn.evaluating import evaluate, precision_scope
 from bayesvm.nn.face import Head
 from bayesvm.nn.optimiser import make_optimiser
 from bayesvm.nn.recipe import Epoch, Recipe
+from bayesvm.nn.replay import ReplayedStep
 from bayesvm.nn.schedule import rate_at
 
 __all__ = ["Loop", "start_head"]
@@ -78,11 +81,24 @@ class Loop:
         self._network, self._head, self._face = network, head, cast(Head, head)
         self._X, self._y, self._recipe, self._device = X, y, recipe, device
         self._parameters = [p for m in (network, head) for p in m.parameters() if p.requires_grad]
-        self.optimiser = make_optimiser(network, head, recipe)
+        self._replays = recipe.graph and device.type == "cuda"
+        if self._replays and rank_and_size()[1] > 1:
+            raise ValueError("graph=True is for a single process; train with graph=False")
+        self.optimiser = make_optimiser(network, head, recipe, self._replays)
         self._objective = self._plain_objective
         if recipe.compile:
             mode = recipe.compile if isinstance(recipe.compile, str) else None
             self._objective = torch.compile(self._plain_objective, mode=mode)
+        self._step: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = self._plain_step
+        if self._replays:
+            self._step = ReplayedStep(self._plain_step, head, device)
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on with an optimiser's state."""
+        self.optimiser.load_state_dict(state)
+        if self._replays:
+            for group in self.optimiser.param_groups:
+                group["lr"] = torch.tensor(self._recipe.rate, device=self._device)
 
     def _plain_objective(self, rows: Tensor, label: Tensor, last: bool) -> Tensor:
         with precision_scope(self._recipe.precision, self._device):
@@ -103,8 +119,11 @@ class Loop:
         for i, index in enumerate(order):
             step = (number - 1) * n_batches + i
             rate = rate_at(recipe.schedule, recipe.rate, step, recipe.epochs * n_batches)
+            self._set_rate(rate)
             rows = draws.augmented(fetch(self._X, index, self._device))
-            self._step(rows, fetch(self._y, index, self._device), rate, total, likelihood)
+            loss, contributed = self._step(rows, fetch(self._y, index, self._device))
+            total += loss
+            likelihood += contributed
         objective = float(total) / n_batches
         seconds = time.perf_counter() - started
         self._face.check()
@@ -126,14 +145,22 @@ class Loop:
         row_term = float(likelihood) / n_batches if says else kl - objective
         return Epoch(number, objective, row_term, kl, seconds, accuracy, log_loss)
 
-    def _step(self, rows: Tensor, label: Tensor, rate: float, total: Tensor, likelihood: Tensor) -> None:
-        """One step of the optimiser; adds to the running sums."""
+    def _set_rate(self, rate: float) -> None:
+        for group in self.optimiser.param_groups:
+            if self._replays:  # a recorded step reads it from where it was when it was recorded
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+    def _plain_step(self, rows: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
+        """One step of the optimiser; gives loss and likelihood of the batch."""
         recipe = self._recipe
         self.optimiser.zero_grad(set_to_none=True)
+        total, likelihood = torch.zeros(2, device=self._device).unbind()
         n_parts = min(recipe.parts, len(label))
         parts = list(zip(rows.tensor_split(n_parts), label.tensor_split(n_parts), strict=True))
         for k, (x, t) in enumerate(parts):
-            if recipe.compile:
+            if recipe.compile and not self._replays:
                 torch.compiler.cudagraph_mark_step_begin()
             share = len(t) / len(label)
             loss = self._objective(x, t, k == len(parts) - 1) * share
@@ -143,6 +170,5 @@ class Loop:
                 likelihood += share * row_term
         if recipe.clip is not None:
             nn.utils.clip_grad_norm_(self._parameters, recipe.clip)
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate
         self.optimiser.step()
+        return total, likelihood

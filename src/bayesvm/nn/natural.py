@@ -35,16 +35,23 @@ class Natural(nn.Module):
         self.register_buffer("excess", torch.zeros(n_classes, n_inducing, n_inducing))
         self.register_buffer("linear", torch.zeros(n_classes, n_inducing))
 
-    def terms(self, features: Features, y: Tensor, draw: Draw) -> tuple[PairTerms, Posterior, Tensor]:
+    @torch.no_grad()
+    def ready(self) -> Posterior:
+        """The posterior, as a step takes it."""
+        return self.posterior()
+
+    def terms(
+        self, features: Features, y: Tensor, draw: Draw, q: Posterior | None
+    ) -> tuple[PairTerms, Posterior, Tensor]:
         """Row terms under q, q itself, and its divergence from the prior."""
+        assert q is not None
         with torch.no_grad():
-            q = self.posterior()
-            A = features.A.detach()
-            F, V, SA = all_moments(A, q.m, q.S)
+            A, S = features.A.detach(), q.S
+            F, V, SA = all_moments(A, q.m, S)
             s2 = V + features.residual[:, None] if self.sampled else None
             rival = rival_of_moments(F, s2, y, *draw)
-            rows = touched(A, q.m, q.S, torch.stack([y, rival], 1), SA)
-        return pair_terms(features, q.m, q.S, rows), q, q.kl.sum()
+            rows = touched(A, q.m, S, torch.stack([y, rival], 1), SA)
+        return pair_terms(features, q.m, S, rows), q, q.kl.sum()
 
     @torch.no_grad()
     def advance(self, pending: list[Pending], scale: float, weight: Tensor | float, draw: Draw) -> None:

@@ -12,8 +12,17 @@ from bayesvm.nn.recipe import Recipe
 __all__ = ["make_optimiser"]
 
 
-def make_optimiser(network: nn.Module, head: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+def make_optimiser(
+    network: nn.Module, head: nn.Module, recipe: Recipe, capturable: bool = False
+) -> torch.optim.Optimizer:
     """AdamW over everything that wants a gradient; without weight decay that is Adam.
+
+    Parameters
+    ----------
+    network, head : Module
+    recipe : Recipe
+    capturable : bool
+        Whether its steps are recorded in a CUDA graph: the rate is then a tensor.
 
     Raises
     ------
@@ -33,8 +42,10 @@ def make_optimiser(network: nn.Module, head: nn.Module, recipe: Recipe) -> torch
         raise ValueError("neither the network nor the head has a parameter to train")
     # One kernel for all parameters instead of a dozen launches per step.
     fused: dict[str, Any] = {"fused": True} if all(p.is_cuda for p in seen) else {}
+    rate = torch.tensor(recipe.rate, device=next(iter(seen)).device) if capturable else recipe.rate
     return torch.optim.AdamW(
         [{"params": params, "weight_decay": decay} for decay, params in groups.items()],
-        lr=recipe.rate,
+        lr=rate,
+        capturable=capturable,
         **fused,
     )

@@ -109,7 +109,14 @@ class _PairValue(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, A: Tensor, residual: Tensor, m: Tensor, S: Tensor, classes: Tensor, m2: Tensor, SA: Tensor
+        ctx: Any,
+        A: Tensor,
+        residual: Tensor,
+        m: Tensor,
+        S: Tensor | None,
+        classes: Tensor,
+        m2: Tensor,
+        SA: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         F, V = torch.linalg.vecdot(m2, A[:, None, :]), torch.linalg.vecdot(SA, A[:, None, :])
         # Rounding may leave less than nothing.
@@ -141,8 +148,8 @@ class _PairValue(torch.autograd.Function):
         return g[:, None] * by_A, -g * w, by_m, by_S, None, None, None
 
 
-def pair_terms(features: Features, m: Tensor, S: Tensor, rows: Touched) -> PairTerms:
-    """Row terms -(sqrt(A) + b), differentiable in features, residuals, m and S (eqs. 2.3, 9.4)."""
+def pair_terms(features: Features, m: Tensor, S: Tensor | None, rows: Touched) -> PairTerms:
+    """Row terms -(sqrt(A) + b), differentiable in features, residuals, m and S if given (eqs. 2.3, 9.4)."""
     A, residual = features
     value, W, G, lead = _PairValue.apply(  # type: ignore[no-untyped-call]
         A, residual, m, S, rows.classes, rows.m.detach(), rows.SA.detach()

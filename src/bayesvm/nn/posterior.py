@@ -10,7 +10,11 @@ from torch import Tensor
 from bayesvm.core.covariance import Features
 from bayesvm.nn.pair_terms import PairSites, PairTerms
 
-__all__ = ["Draw", "Keeper", "Pending", "Posterior", "divergence", "solved"]
+__all__ = ["Draw", "Keeper", "Pending", "Posterior", "Ready", "divergence", "inverse_by_halves", "solved"]
+
+
+# Systems up to this size are solved rather than split.
+_SOLVED = 64
 
 
 class Posterior(NamedTuple):
@@ -19,8 +23,6 @@ class Posterior(NamedTuple):
     Attributes
     ----------
     m : Tensor of shape (K, P)
-    S : Tensor of shape (K, P, P)
-        Covariances.
     root : Tensor of shape (K, P, P)
         Triangular, with :math:`S_j = Q_j^\top Q_j`.
     kl : Tensor of shape (K,)
@@ -32,11 +34,15 @@ class Posterior(NamedTuple):
     """
 
     m: Tensor
-    S: Tensor
     root: Tensor
     kl: Tensor
     linear: Tensor
     classes: Tensor | None = None
+
+    @property
+    def S(self) -> Tensor:
+        """Covariances, shape (K, P, P); computed when asked for."""
+        return self.root.mT @ self.root
 
 
 class Draw(NamedTuple):
@@ -56,6 +62,21 @@ class Draw(NamedTuple):
     first: int
 
 
+class Ready(NamedTuple):
+    """What a step needs and can be had without its rows.
+
+    Attributes
+    ----------
+    M : Tensor of shape (P, P)
+        Inverse factor of the inducing points (eq. 9.2).
+    q : Posterior or None
+        None where only the classes that rows touch are looked at.
+    """
+
+    M: Tensor
+    q: Posterior | None
+
+
 class Pending(NamedTuple):
     """Sites of rows, of all processes, that q has not seen yet, and the q they were made under."""
 
@@ -66,7 +87,13 @@ class Pending(NamedTuple):
 class Keeper(Protocol):
     """A way of keeping q."""
 
-    def terms(self, features: Features, y: Tensor, draw: Draw) -> tuple[PairTerms, Posterior, Tensor]:
+    def ready(self) -> Posterior | None:
+        """The posterior for ``terms``, if it can be had without rows."""
+        ...
+
+    def terms(
+        self, features: Features, y: Tensor, draw: Draw, q: Posterior | None
+    ) -> tuple[PairTerms, Posterior, Tensor]:
         """Row terms under q, q of the classes that rows touch, and the divergence of all classes."""
         ...
 
@@ -104,12 +131,40 @@ def solved(excess: Tensor, linear: Tensor, centre: bool) -> Posterior:
     size = excess.diagonal(dim1=-2, dim2=-1).mean(-1) * torch.finfo(excess.dtype).eps
     precision = excess + (1.0 + size)[:, None, None] * eye
     R, info = torch.linalg.cholesky_ex(precision)
-    # The transpose from the right: a third of the time of the plain way on a CPU.
-    root = torch.linalg.solve_triangular(R.mT, eye.expand_as(R), upper=True, left=False).mT
+    root = inverse_lower(R)
     m = (root.mT @ (root @ linear.unsqueeze(-1))).squeeze(-1)
     m = m.masked_fill((info != 0)[:, None], torch.nan)
     if centre:
         common = m.mean(0)
         m = m - common
         linear = linear - precision @ common
-    return Posterior(m, root.mT @ root, root, divergence(m, root), linear)
+    return Posterior(m, root, divergence(m, root), linear)
+
+
+def inverse_lower(L: Tensor) -> Tensor:
+    """Inverses of lower triangular matrices."""
+    return inverse_by_halves(L) if L.is_cuda else _inverse_by_solving(L)
+
+
+def _inverse_by_solving(L: Tensor) -> Tensor:
+    eye = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device)
+    # The transpose from the right: a third of the time of the plain way on a CPU.
+    return torch.linalg.solve_triangular(L.mT, eye.expand_as(L), upper=True, left=False).mT
+
+
+def inverse_by_halves(L: Tensor) -> Tensor:
+    """Inverses of lower triangular matrices, by products where they are large.
+
+    On a GPU a solver for many small systems is several times slower than
+    products of the same size.
+    """
+    half, odd = divmod(L.shape[-1], 2)
+    if odd or L.shape[-1] <= _SOLVED:
+        return _inverse_by_solving(L)
+    upper, lower = inverse_by_halves(torch.stack([L[..., :half, :half], L[..., half:, half:]])).unbind()
+    between = lower @ (L[..., half:, :half] @ upper)
+    inverse = torch.zeros_like(L)
+    inverse[..., :half, :half] = upper
+    inverse[..., half:, half:] = lower
+    inverse[..., half:, :half] = -between
+    return inverse

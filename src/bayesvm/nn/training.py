@@ -160,7 +160,7 @@ def run(
             loop = Loop(network, head, X, y, recipe, device)
             if found is not None:
                 record = found[0]
-                loop.optimiser.load_state_dict(found[1])
+                loop.load(found[1])
             while len(record.epochs) < recipe.epochs:
                 if _waited(record.epochs) >= (patience or math.inf):
                     ended = "patience"

@@ -69,10 +69,10 @@ def test_numbers_of_parameters():
     assert count(paper_mnist()) == mnist == 12_967_908
     cifar = convolution(3, 128, 3) + 2 * convolution(128, 128, 3) + dense(128 * 8 * 8, 256) + dense(256, 100)
     assert count(paper_cifar10()) == cifar == 2_421_860
-    w = 64
+    w = 96
     residual = normalised(3, w) + normalised(w, 2 * w) + 2 * normalised(2 * w, 2 * w)
     residual += normalised(2 * w, 4 * w) + normalised(4 * w, 8 * w) + 2 * normalised(8 * w, 8 * w)
-    assert count(residual9()) == residual == 6_568_000
+    assert count(residual9()) == residual == 14_773_344
 
 
 def kinds(network):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from bayesvm.experiments.images.evaluate import SCORES
-from bayesvm.experiments.images.recipes import GROUPS, PACE, title_of
+from bayesvm.experiments.images.recipes import GROUPS, PACE, PLAIN, title_of
 from bayesvm.experiments.images.summary import TEMPERED, GroupSummary, ImageSummary, Scores, own, predict_ms
 from bayesvm.experiments.page_tables import Cell, Line, Table, seconds
 
@@ -63,7 +63,9 @@ def clock_table(summary: ImageSummary) -> Table:
             ratio = clock.extra["ratio"].get(head)
             text = seconds(statistics.median(found)) if found else "–"
             cells.append(Cell(text, small=f"{ratio:.2f} times" if found and head != "softmax" else ""))
-        title = GROUPS[name].title if name in GROUPS else "1000 classes, residual network"
+        known = GROUPS.get(name.removesuffix(PLAIN))
+        title = "1000 classes, residual network" if known is None else known.title
+        title += ", steps one by one" if name.endswith(PLAIN) else ""
         lines.append(Line(title, cells, f"{clock.n_train:,} rows"))
     return Table([title_of(head) for head in ("softmax", "bayesvm", "bayesvm_adam")], lines)
 

@@ -16,6 +16,7 @@ from bayesvm.experiments.images.recipes import (
     N_INDUCING,
     OWN_HEADS,
     PACE,
+    PLAIN,
     TIMED_BATCH,
     TIMED_ROWS,
     WARMUP_EPOCHS,
@@ -48,8 +49,20 @@ _COMMON = tuple(
 )
 _LOOP = tuple(
     f"nn/{name}.py"
-    for name in ("training", "loop", "optimiser", "schedule", "batches", "recipe", "scope", "evaluating")
+    for name in (
+        "training",
+        "loop",
+        "replay",
+        "optimiser",
+        "schedule",
+        "batches",
+        "recipe",
+        "scope",
+        "evaluating",
+    )
 )
+# Turns of every head on the clock; steps one by one take long.
+ROUNDS, PLAIN_ROUNDS = 5, 2
 _SYNTHETIC = {"n_classes": 1000, "n_inducing": 256}
 
 
@@ -161,10 +174,13 @@ class _Maker:
                 yield self._task("warmup", group.data, f"{head}_warmup" if warmup else head, 0, arguments)
 
     def timings(self, name: str, group: Group) -> Iterator[Task]:
-        """At the batch at which heads are compared, and at the recipe's own, by which curves are drawn."""
+        """At the batch at which heads are compared, replayed or not, and at that of the curves."""
         own = self._recipe(group)
-        arguments = {**self._timed(group, {**own, "batch_size": TIMED_BATCH}), "n_inducing": N_INDUCING}
+        timed = {**own, "batch_size": TIMED_BATCH}
+        arguments = {**self._timed(group, timed), "n_inducing": N_INDUCING}
         yield self._task("timing", group.data, name, 0, arguments)
+        plain = {**arguments, "recipe": {**timed, "graph": False}, "rounds": PLAIN_ROUNDS}
+        yield self._task("timing", group.data, f"{name}{PLAIN}", 0, plain)
         if own["batch_size"] != TIMED_BATCH:
             arguments = {**self._timed(group, own), "n_inducing": N_INDUCING}
             yield self._task("timing", group.data, f"{name}{PACE}", 0, arguments)
@@ -180,7 +196,7 @@ class _Maker:
     def _timed(self, group: Group, recipe: dict[str, Any]) -> dict[str, Any]:
         heads = ["softmax", *OWN_HEADS]
         described = {"kind": "time", "network": group.network, "recipe": recipe, "augment": group.augment}
-        return {**described, "heads": heads, "rounds": 5, "n_rows": TIMED_ROWS, "random_state": 0}
+        return {**described, "heads": heads, "rounds": ROUNDS, "n_rows": TIMED_ROWS, "random_state": 0}
 
     def _of_head(self, group: Group, head: str, seed: int) -> dict[str, Any]:
         spec = HEADS[head]

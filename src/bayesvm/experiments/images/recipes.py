@@ -14,10 +14,12 @@ N_INDUCING = 64
 # The study of the warm-up: epochs over which the divergence gets its weight, and epochs of a run.
 WARMUP_EPOCHS = 2
 WARMUP_STUDY_EPOCHS = 5
-# Clocks: rows of an epoch (150 steps), batch, and the ending of those that use the recipe's own batch.
+# Clocks: rows of an epoch (150 steps) and batch; endings of those that use the
+# recipe's own batch, and of those whose steps are not replayed as a graph.
 TIMED_ROWS = 19_200
 TIMED_BATCH = 128
 PACE = "_pace"
+PLAIN = "_plain"
 
 SVM = "bayesvm.nn:BayesianSVMHead"
 SOFTMAX = "bayesvm.experiments.images.heads:SoftmaxHead"
@@ -102,14 +104,14 @@ GROUPS = {
         "MNIST, the paper’s network",
         "mnist",
         "paper_mnist",
-        {"epochs": 10, "batch_size": 128, "rate": 1e-3},
+        {"epochs": 10, "batch_size": 128, "rate": 1e-3, "graph": True},
         _ALL,
     ),
     "cifar10": Group(
         "CIFAR-10, the paper’s network",
         "cifar10",
         "paper_cifar10",
-        {"epochs": 20, "batch_size": 128, "rate": 1e-3, "precision": "bf16"},
+        {"epochs": 20, "batch_size": 128, "rate": 1e-3, "precision": "bf16", "graph": True},
         _ALL,
     ),
     "cifar10_residual": Group(
@@ -123,6 +125,7 @@ GROUPS = {
             "schedule": "one_cycle",
             "precision": "bf16",
             "weight_decay": 5e-2,
+            "graph": True,
         },
         # Others than the two that are compared once: they cost as much.
         {**_ALL, "bayesvm_adam": 1, "mc_dropout": 1},

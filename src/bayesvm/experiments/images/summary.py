@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bayesvm.experiments.images.evaluate import SCORES
-from bayesvm.experiments.images.recipes import DERIVED, GROUPS, HEADS, OWN_HEADS, PACE
+from bayesvm.experiments.images.recipes import DERIVED, GROUPS, HEADS, OWN_HEADS, PACE, PLAIN
 from bayesvm.experiments.result import Result
 from bayesvm.experiments.scoring import Pooled, pool
 from bayesvm.experiments.summary import plain
@@ -135,6 +135,9 @@ class ImageSummary:
         }
         described["ood_auroc"] = {name: _ood(group) for name, group in self.groups.items()}
         described["epoch_time_ratio"] = {name: self.epoch_time_ratio(name) for name in GROUPS}
+        described["epoch_time_ratio_plain_loop"] = {
+            name: self.epoch_time_ratio(f"{name}{PLAIN}") for name in GROUPS
+        }
         described["epoch_time_ratio_joint_adam"] = {
             name: self.epoch_time_ratio(name, "bayesvm_adam") for name in GROUPS
         }
