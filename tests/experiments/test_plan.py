@@ -10,7 +10,6 @@ from bayesvm.experiments.plan import chosen_sets, make_plan
 from bayesvm.experiments.protocols import split_rows, splits_of
 from bayesvm.experiments.roster import contestants
 from bayesvm.experiments.versions import missing, versions_of
-from bayesvm.kernels import RBF
 
 
 def test_sets_by_word_and_by_name():
@@ -96,16 +95,9 @@ def test_names_that_do_not_exist(options, message, sets):
 
 
 def test_the_recipe_is_that_of_the_estimator():
-    model = build(contestants("paper")["multi_class"].config(rows=3200))
-    expected = BayesianSVC.paper(random_state=0, kernel=RBF(variance=5.0), batch_size=300)
-    assert str(model.get_params()) == str(expected.get_params())
-
-
-def test_batches_follow_the_rows_of_a_set(sets):
-    plan = make_plan(["paper"], subset="iris", data=sets)
-    batches = {t.model: t.config["arguments"].get("batch_size") for t in plan.tasks}
-    assert batches["multi_class"] == batches["one_vs_rest"] == batches["svgp"] == 32
-    assert batches["default"] is None
+    model = build(contestants("paper")["multi_class"].config())
+    expected = BayesianSVC.paper(random_state=0)
+    assert model.get_params() == expected.get_params()
 
 
 def test_what_is_not_installed_is_told(monkeypatch):

@@ -116,7 +116,7 @@ def make_plan(
                     protocol=protocol,
                     split=split,
                     model=contestant.name,
-                    config=contestant.config(device, (shorten or {}).get(info.name), info.rows),
+                    config=contestant.config(device, (shorten or {}).get(info.name)),
                     versions=versions[contestant.name],
                     timeout=_limit(contestant, timeout),
                 )

@@ -8,7 +8,7 @@ from typing import Any
 from bayesvm.datasets import SetInfo
 from bayesvm.experiments.protocols import PROTOCOLS
 
-__all__ = ["MULTI_CLASS", "PAPER_EPOCHS", "Contestant", "contestants", "paper_batch"]
+__all__ = ["MULTI_CLASS", "PAPER_EPOCHS", "Contestant", "contestants"]
 
 OWN_PACKAGES = ("bayesvm", "numpy", "scikit-learn", "torch")
 SKLEARN = ("numpy", "scikit-learn")
@@ -17,12 +17,11 @@ GP_LIMIT = 5000
 MULTI_CLASS = "multi_class"
 
 PAPER_EPOCHS = 1000
-# The recipe of BayesianSVC.paper(), spelled out for all three models. The
-# variance was chosen on other splits of small sets (docs/structured.md).
+# The recipe of BayesianSVC.paper(), spelled out for all three models.
 PAPER_RECIPE: dict[str, Any] = {
     "n_inducing": 64,
     "learn_inducing": True,
-    "kernel": {"name": "RBF", "variance": 5.0},
+    "kernel": "rbf",
     "inference": "adam",
     "hyperparameters": "elbo",
     "learning_rate": 5e-4,
@@ -31,17 +30,6 @@ PAPER_RECIPE: dict[str, Any] = {
     "tol": 0.0,
     "random_state": 0,
 }
-
-
-def paper_batch(rows: int) -> int:
-    """Batch of the paper's recipe: an eighth of the training rows, 32 to 1024.
-
-    Examples
-    --------
-    >>> paper_batch(150), paper_batch(1600), paper_batch(58_000)
-    (32, 150, 1024)
-    """
-    return min(max(rows * 3 // 4 // 8, 32), PAPER_RECIPE["batch_size"])
 
 
 @dataclass(frozen=True)
@@ -79,9 +67,7 @@ class Contestant:
         """Whether it is tried on a set."""
         return self.max_rows is None or info.rows <= self.max_rows
 
-    def config(
-        self, device: str = "cpu", epochs: int | None = None, rows: int | None = None
-    ) -> dict[str, Any]:
+    def config(self, device: str = "cpu", epochs: int | None = None) -> dict[str, Any]:
         """What is built, in plain JSON.
 
         Parameters
@@ -90,17 +76,12 @@ class Contestant:
             For models of this library.
         epochs : int or None
             Instead of the paper's thousand, if the model follows its recipe.
-        rows : int or None
-            Of the set, for the batch of the paper's recipe; None: many.
         """
         arguments = dict(self.arguments)
         if self.ours and device != "cpu":
             arguments["device"] = device
         built: dict[str, Any] = {"estimator": self.estimator, "arguments": arguments}
-        follows = arguments.get("max_iter") == PAPER_EPOCHS
-        if follows and rows is not None:
-            arguments["batch_size"] = paper_batch(rows)
-        if epochs is not None and follows and epochs != PAPER_EPOCHS:
+        if epochs is not None and arguments.get("max_iter") == PAPER_EPOCHS and epochs != PAPER_EPOCHS:
             arguments["max_iter"] = epochs
             built["shortened"] = True
         return built

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from bayesvm.nn.hybrid import HybridClassifier
     from bayesvm.nn.output import HeadOutput
     from bayesvm.nn.recipe import Epoch, Recipe
+    from bayesvm.nn.settling import settle
     from bayesvm.nn.temperature import fit_temperature
     from bayesvm.nn.training import train
 
@@ -22,6 +23,7 @@ __all__ = [
     "HybridClassifier",
     "Recipe",
     "fit_temperature",
+    "settle",
     "train",
 ]
 
@@ -34,6 +36,7 @@ _HOME = {
     "HybridClassifier": "bayesvm.nn.hybrid",
     "Recipe": "bayesvm.nn.recipe",
     "fit_temperature": "bayesvm.nn.temperature",
+    "settle": "bayesvm.nn.settling",
     "train": "bayesvm.nn.training",
 }
 

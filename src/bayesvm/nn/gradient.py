@@ -55,7 +55,9 @@ class Gradient(nn.Module):
             rows = touched(A, q.m, S, torch.stack([y, rival], 1), SA)
         return pairs.pair_terms(features, q.m, S, rows), q, q.kl.sum()
 
-    def advance(self, pending: list[Pending], scale: float, weight: Tensor | float, draw: Draw) -> None:
+    def advance(
+        self, pending: list[Pending], scale: float, weight: Tensor | float, draw: Draw, length: float
+    ) -> None:
         """Nothing: the optimiser moves q."""
 
     @torch.no_grad()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Self, cast
 
 import torch
@@ -21,10 +19,11 @@ from bayesvm.nn.lazy import LazyNatural
 from bayesvm.nn.natural import Natural
 from bayesvm.nn.noise import noise_table
 from bayesvm.nn.output import HeadOutput
+from bayesvm.nn.overlap import OverlapMixin
 from bayesvm.nn.pair_terms import PairSites, predicted
 from bayesvm.nn.posterior import Draw, Keeper, Pending, Posterior, Ready
 from bayesvm.nn.start import first_points, median_distance
-from bayesvm.nn.vitals import NOT_FINITE, diagnose, measure
+from bayesvm.nn.vitals import NOT_FINITE, diagnose, may_wait, measure
 
 __all__ = ["BayesianSVMHead"]
 
@@ -36,7 +35,7 @@ _NATURAL_TEMPERATURE = 2.0
 _LEAST_LENGTH = 0.5
 
 
-class BayesianSVMHead(nn.Module):
+class BayesianSVMHead(OverlapMixin, nn.Module):
     """A Bayesian SVM over the features of a network, in place of its last linear layer.
 
     Parameters
@@ -115,7 +114,7 @@ class BayesianSVMHead(nn.Module):
             self.q: nn.Module = Gradient(n_classes, n_inducing, sampled)
         else:
             many = n_classes * n_inducing**2 > pairs.DENSE_NUMBERS
-            self.q = (LazyNatural if many else Natural)(n_classes, n_inducing, damping, sampled)
+            self.q = (LazyNatural if many else Natural)(n_classes, n_inducing, sampled)
         self.register_buffer("temperature", torch.tensor(_NATURAL_TEMPERATURE))
         self.register_buffer("steps", torch.zeros((), dtype=torch.long))
         self.register_buffer("vitals", torch.zeros(3))
@@ -126,6 +125,7 @@ class BayesianSVMHead(nn.Module):
         self._pending: list[Pending] = []
         self._collected = 0
         self._known: tuple[Tensor, int, tuple[Tensor, Tensor]] | None = None
+        self._length = damping
         self._ready: Ready | None = None
         self._beside: torch.cuda.Stream | None = None
         self._in_use: list[Any] = []
@@ -182,7 +182,7 @@ class BayesianSVMHead(nn.Module):
             A, residual, _ = self._whitened(features)
             F, V = predicted(A, *self._current())
             s2 = (V + residual[:, None]).clamp_min(10.0 * torch.finfo(V.dtype).eps)
-        if not self.training and _may_wait() and not bool(torch.isfinite(F.sum() + s2.sum())):
+        if not self.training and may_wait() and not bool(torch.isfinite(F.sum() + s2.sum())):
             raise HeadError(NOT_FINITE)
         return HeadOutput(F, s2, self.temperature)
 
@@ -204,7 +204,7 @@ class BayesianSVMHead(nn.Module):
         """
         if self.training and not self._is_started:
             self.initialise(features.detach(), y)
-        ready = self._prepared() if self._ready is None else self._joined()
+        ready = self._prepared() if self._beside is None else self._joined()
         with self._precisely(features):
             rows = self._whitened(features, ready.M)
             first = self._place_of_first(y.shape[0])
@@ -222,30 +222,23 @@ class BayesianSVMHead(nn.Module):
                         self._learn_aside(ready, *learned)
         return loss
 
-    @contextmanager
-    def beside(self, stream: torch.cuda.Stream) -> Iterator[None]:
-        """While a CUDA graph of a step is recorded: let what the network need not wait for run beside it.
-
-        What does not depend on rows is done while the network computes
-        features, and q moves while gradients go back through the network.
-        At the end the current stream waits for the other one.
+    @torch.no_grad()
+    def settle(self, features: Tensor, y: Tensor, n_total: int, length: float) -> None:
+        """Move q alone by a step of some length; see the function of the same name.
 
         Parameters
         ----------
-        stream : torch.cuda.Stream
-            Another one than the current one.
+        features, y, n_total : as for ``loss``
+        length : float
+            Instead of ``damping``.
         """
-        main = torch.cuda.current_stream(self.points.device)
-        stream.wait_stream(main)
-        self._beside = stream
+        mode, warmup = self.training, self.kl_warmup
+        # The bound without a weight: under another one rows would not count alike.
+        self._length, self.training, self.kl_warmup = length, True, 0
         try:
-            with torch.cuda.stream(stream):
-                self._ready = self._prepared()
-            yield
+            self.loss(features, y, n_total)
         finally:
-            main.wait_stream(stream)
-            self._beside = self._ready = None
-            self._in_use.clear()
+            self._length, self.training, self.kl_warmup = self.damping, mode, warmup
 
     def kl(self) -> Tensor:
         """Divergence of q from the prior, summed over classes (eq. 1.5)."""
@@ -282,7 +275,7 @@ class BayesianSVMHead(nn.Module):
         """Collect sites, and with ``step`` move q; a batch that is not finite moves nothing."""
         bad = ~torch.isfinite(loss)
         self.broken.logical_or_(bad)
-        if loss.device.type == "cpu" and _may_wait() and bool(self.broken):
+        if loss.device.type == "cpu" and may_wait() and bool(self.broken):
             self._forget_parts()
             self.check()
         measure(self.vitals, self.steps, rows, lead)
@@ -292,7 +285,8 @@ class BayesianSVMHead(nn.Module):
             A, W, G = (t.masked_fill(bad, 0.0) for t in (A, W, G))
             self._pending.append(Pending(PairSites(*map(from_all, (A, classes, W, G))), q))
         if step:
-            self._keeper.advance(self._pending, n_total / self._collected, weight, self._draw(0))
+            scale = n_total / self._collected
+            self._keeper.advance(self._pending, scale, weight, self._draw(0), self._length)
             self._forget_parts()
             self.steps.add_(1)
 
@@ -310,24 +304,6 @@ class BayesianSVMHead(nn.Module):
 
     def _factor(self) -> Tensor:
         return inverse_factor(self.kernel, self._params(), self.points).to(self.points.dtype)
-
-    @torch.compiler.disable
-    def _joined(self) -> Ready:
-        """The same, once the other stream has it."""
-        ready, self._ready = self._ready, None
-        assert ready is not None
-        assert self._beside is not None
-        torch.cuda.current_stream(self.points.device).wait_stream(self._beside)
-        return ready
-
-    @torch.compiler.disable
-    def _learn_aside(self, ready: Ready, *learned: Any) -> None:
-        """Learn on the other stream, for which what is in use is kept alive."""
-        assert self._beside is not None
-        self._in_use.append((ready, learned))
-        self._beside.wait_stream(torch.cuda.current_stream(self.points.device))
-        with torch.no_grad(), torch.cuda.stream(self._beside):
-            self._learn(*learned)
 
     @property
     def _keeper(self) -> Keeper:
@@ -354,13 +330,14 @@ class BayesianSVMHead(nn.Module):
         return nn.functional.layer_norm(X, (self.in_features,)) if self.normalise else X
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode; predictions afterwards look at q anew, which a replayed graph moves unseen."""
-        self._known = None
+        """Set the mode; after training, predictions look at q anew: a replayed graph moves it unseen."""
+        if mode or self.training:
+            self._known = None
         return super().train(mode)
 
     def _current(self) -> tuple[Tensor, Tensor]:
         """Means and covariances for predictions; kept until q moves: many classes take long to factorise."""
-        if isinstance(self.q, Gradient) or not _may_wait():
+        if isinstance(self.q, Gradient) or not may_wait():
             q = self._keeper.posterior()
             return q.m, q.S
         excess = cast(Tensor, self.q.excess)
@@ -378,10 +355,3 @@ class BayesianSVMHead(nn.Module):
         super()._load_from_state_dict(*args, **kwargs)
         self._is_started = bool(self.started)
         self._forget_parts()
-
-
-def _may_wait() -> bool:
-    """Whether the host may look at numbers: not while a graph is being made of what runs."""
-    if torch.compiler.is_compiling():
-        return False
-    return not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())

@@ -25,7 +25,7 @@ __all__ = ["HybridClassifier"]
 _HEAD = ("n_inducing", "posterior", "rivals", "normalise", "damping", "kl_warmup")
 _RECIPE = (
     *("epochs", "batch_size", "rate", "weight_decay", "schedule", "precision"),
-    *("augment", "compile", "clip", "parts", "deterministic"),
+    *("augment", "compile", "graph", "clip", "parts", "settle", "deterministic"),
 )
 # What a file keeps: settings that are plain values and mean the same elsewhere.
 _KEPT = tuple(name for name in (*_HEAD, *_RECIPE, "validation_fraction", "patience") if name != "augment")
@@ -46,8 +46,8 @@ class HybridClassifier(PredictsMixin, ClassifierMixin, BaseEstimator):
         ``random_state``, and must make a module.
     n_inducing, posterior, rivals, normalise, damping, kl_warmup
         As for ``BayesianSVMHead``.
-    epochs, batch_size, rate, weight_decay, schedule, precision, augment, compile, clip, parts, deterministic
-        As for ``Recipe``.
+    epochs, batch_size, rate, weight_decay, schedule, precision, augment : as for ``Recipe``
+    compile, graph, clip, parts, settle, deterministic : as for ``Recipe``
     validation_fraction : float
         Share of the rows that are held out, the same of every class. Zero:
         the last epoch counts and the temperature stays as it is.
@@ -111,8 +111,10 @@ class HybridClassifier(PredictsMixin, ClassifierMixin, BaseEstimator):
         precision: str = "float32",
         augment: Callable[[Tensor, torch.Generator], Tensor] | None = None,
         compile: bool | str = False,
+        graph: bool = False,
         clip: float | None = None,
         parts: int = 1,
+        settle: bool = True,
         deterministic: bool = False,
         validation_fraction: float = 0.1,
         patience: int | str | None = "auto",
@@ -138,8 +140,10 @@ class HybridClassifier(PredictsMixin, ClassifierMixin, BaseEstimator):
         self.precision = precision
         self.augment = augment
         self.compile = compile
+        self.graph = graph
         self.clip = clip
         self.parts = parts
+        self.settle = settle
         self.deterministic = deterministic
         self.validation_fraction = validation_fraction
         self.patience = patience

@@ -16,7 +16,7 @@ __all__ = ["identity_of"]
 
 _SAMPLE_ROWS = 256
 # What may change between a run and its continuation.
-_FREE = ("compile", "augment")
+_FREE = ("compile", "augment", "graph", "settle")
 
 
 def identity_of(

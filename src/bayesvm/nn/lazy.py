@@ -24,7 +24,7 @@ class LazyNatural(nn.Module):
 
     Parameters
     ----------
-    n_classes, n_inducing, damping, sampled : as for ``Natural``
+    n_classes, n_inducing, sampled : as for ``Natural``
     """
 
     excess: Tensor
@@ -34,9 +34,8 @@ class LazyNatural(nn.Module):
     functions: Tensor
     kl: Tensor
 
-    def __init__(self, n_classes: int, n_inducing: int, damping: float, sampled: bool) -> None:
+    def __init__(self, n_classes: int, n_inducing: int, sampled: bool) -> None:
         super().__init__()
-        self.damping = damping
         self.sampled = sampled
         self.register_buffer("excess", torch.zeros(n_classes, n_inducing, n_inducing))
         self.register_buffer("linear", torch.zeros(n_classes, n_inducing))
@@ -70,11 +69,13 @@ class LazyNatural(nn.Module):
         return pair_terms(features, q.m, None, rows), q, kl
 
     @torch.no_grad()
-    def advance(self, pending: list[Pending], scale: float, weight: Tensor | float, draw: Draw) -> None:
+    def advance(
+        self, pending: list[Pending], scale: float, weight: Tensor | float, draw: Draw, length: float
+    ) -> None:
         """The damped step of the touched classes (eqs. 9.7, 9.8)."""
         # Made on the device: a number from the host would have to wait for it. A
         # step of length one leaves next to nothing, whose logarithm is finite.
-        keep = 1.0 - self.damping * (torch.ones_like(self.clock) * weight)
+        keep = 1.0 - length * (torch.ones_like(self.clock) * weight)
         self.clock.add_(keep.clamp_min(1e-30).log())
         for _, q in pending:
             assert q.classes is not None
@@ -87,7 +88,7 @@ class LazyNatural(nn.Module):
             )
             self._remember(q, draw)
         for sites, _ in pending:
-            add_pairs(sites, self.excess, self.linear, self.damping * scale)
+            add_pairs(sites, self.excess, self.linear, length * scale)
 
     @torch.no_grad()
     def start(self, A: Tensor, target: Tensor) -> None:

@@ -94,11 +94,17 @@ class Loop:
             self._step = ReplayedStep(self._plain_step, head, device)
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on with an optimiser's state."""
-        self.optimiser.load_state_dict(state)
-        if self._replays:
-            for group in self.optimiser.param_groups:
-                group["lr"] = torch.tensor(self._recipe.rate, device=self._device)
+        """Go on with an optimiser's state, which may come from another kind of device."""
+        groups = zip(state["param_groups"], self.optimiser.param_groups, strict=True)
+        # They decide where loading puts the counters of steps; the rate is set before every step.
+        own = [{**theirs, **{k: ours[k] for k in ("lr", "capturable", "fused")}} for theirs, ours in groups]
+        self.optimiser.load_state_dict({**state, "param_groups": own})
+
+    def close(self) -> None:
+        """Give the memory of a recorded step back."""
+        if isinstance(self._step, ReplayedStep):
+            self._step.close()
+            self.optimiser.zero_grad(set_to_none=True)
 
     def _plain_objective(self, rows: Tensor, label: Tensor, last: bool) -> Tensor:
         with precision_scope(self._recipe.precision, self._device):

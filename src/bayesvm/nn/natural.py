@@ -19,8 +19,6 @@ class Natural(nn.Module):
     Parameters
     ----------
     n_classes, n_inducing : int
-    damping : float
-        Length of a step.
     sampled : bool
         Whether rivals are drawn, or those of the means.
     """
@@ -28,9 +26,8 @@ class Natural(nn.Module):
     excess: Tensor
     linear: Tensor
 
-    def __init__(self, n_classes: int, n_inducing: int, damping: float, sampled: bool) -> None:
+    def __init__(self, n_classes: int, n_inducing: int, sampled: bool) -> None:
         super().__init__()
-        self.damping = damping
         self.sampled = sampled
         self.register_buffer("excess", torch.zeros(n_classes, n_inducing, n_inducing))
         self.register_buffer("linear", torch.zeros(n_classes, n_inducing))
@@ -54,11 +51,13 @@ class Natural(nn.Module):
         return pair_terms(features, q.m, S, rows), q, q.kl.sum()
 
     @torch.no_grad()
-    def advance(self, pending: list[Pending], scale: float, weight: Tensor | float, draw: Draw) -> None:
+    def advance(
+        self, pending: list[Pending], scale: float, weight: Tensor | float, draw: Draw, length: float
+    ) -> None:
         """The damped step; the weight of the KL is that of what q was and of the prior (eq. 9.7)."""
         parts = zip(*(p.sites for p in pending), strict=True)
         sites = pending[0].sites if len(pending) == 1 else PairSites(*map(torch.cat, parts))
-        keep, step = 1.0 - self.damping * weight, self.damping * scale
+        keep, step = 1.0 - length * weight, length * scale
         # Not a factor on the sums: inductor of torch 2.13 drops the alpha of a product that is added.
         sites = sites._replace(W=step * sites.W, G=step * sites.G)
         precision, linear = pair_sums(sites, self.linear.shape[0])

@@ -42,7 +42,9 @@ def make_optimiser(
         raise ValueError("neither the network nor the head has a parameter to train")
     # One kernel for all parameters instead of a dozen launches per step.
     fused: dict[str, Any] = {"fused": True} if all(p.is_cuda for p in seen) else {}
-    rate = torch.tensor(recipe.rate, device=next(iter(seen)).device) if capturable else recipe.rate
+    rate: float | Tensor = recipe.rate
+    if capturable:
+        rate = torch.tensor(rate, dtype=torch.float32, device=next(iter(seen)).device)
     return torch.optim.AdamW(
         [{"params": params, "weight_decay": decay} for decay, params in groups.items()],
         lr=rate,

@@ -97,8 +97,13 @@ class Keeper(Protocol):
         """Row terms under q, q of the classes that rows touch, and the divergence of all classes."""
         ...
 
-    def advance(self, pending: list[Pending], scale: float, weight: Tensor | float, draw: Draw) -> None:
-        """Move q; ``scale`` makes sums over the rows sums over all data, ``weight`` is that of the KL."""
+    def advance(
+        self, pending: list[Pending], scale: float, weight: Tensor | float, draw: Draw, length: float
+    ) -> None:
+        """Move q by a step of some length (eq. 9.6).
+
+        ``scale`` makes sums over the rows sums over all data, ``weight`` is that of the KL.
+        """
         ...
 
     def start(self, A: Tensor, target: Tensor) -> None:

@@ -44,11 +44,15 @@ class Recipe:
         Whether network and loss go through ``torch.compile``; a string is the mode to use.
     graph : bool
         On a GPU and in a single process: record a step as a CUDA graph and replay it, several times as
-        fast for small networks. The network must not look at numbers on the host. No difference on a CPU.
+        fast for small networks. The network must not look at numbers on the host, nor keep any there that
+        change from step to step. No difference on a CPU.
     clip : float or None
         Longest gradient, over all parameters, that a step uses; longer ones are shortened to it.
     parts : int
         A batch is worked through in that many parts whose gradients add up: less memory, same step.
+    settle : bool
+        Whether q of a natural head takes in all rows once more at the end, without forgetting; see
+        ``settle``. Undone where validation rows choose the epoch and are predicted less well then.
     deterministic : bool
         Ask torch for kernels that give the same result every time; slower on a GPU, no difference on
         a CPU.
@@ -66,6 +70,7 @@ class Recipe:
     graph: bool = False
     clip: float | None = None
     parts: int = 1
+    settle: bool = True
     deterministic: bool = False
 
     def __post_init__(self) -> None:
@@ -82,6 +87,10 @@ class Recipe:
                 raise ValueError(f"{name}={value!r} is not valid; it must be one of {list(choices)}")
         if self.augment is not None and not callable(self.augment):
             raise ValueError(f"augment={self.augment!r} is not valid; it must be a function or None")
+        if self.graph and self.compile in ("reduce-overhead", "max-autotune"):
+            raise ValueError(
+                f"compile={self.compile!r} makes CUDA graphs of its own; with graph=True give compile=True"
+            )
         if self.parts > self.batch_size:
             raise ValueError(
                 f"parts={self.parts} is not valid; a batch of {self.batch_size} rows has no more parts"

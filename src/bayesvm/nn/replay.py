@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor, nn
 
+from bayesvm.nn.errors import HeadError
 from bayesvm.nn.head import BayesianSVMHead
 
 __all__ = ["ReplayedStep"]
@@ -22,8 +23,7 @@ class ReplayedStep:
     """A step that is executed plainly at first, then recorded, then replayed.
 
     A step of a small network is hundreds of small kernels, and starting them
-    one by one takes longer than running them: on an H200 the residual network
-    took 6.8 ms a step before and 1.8 ms after (docs/nn.md).
+    one by one takes longer than running them (docs/nn.md has clocks).
 
     Parameters
     ----------
@@ -55,6 +55,12 @@ class ReplayedStep:
         self._graph.replay()
         return self._sums
 
+    def close(self) -> None:
+        """Give the memory of the recording back."""
+        if self._graph is not None:
+            self._graph.reset()
+            self._graph = None
+
     def _plain(self, rows: Tensor, labels: Tensor) -> Sums:
         main = torch.cuda.current_stream(self._device)
         self._side.wait_stream(main)
@@ -71,9 +77,13 @@ class ReplayedStep:
     def _record(self, rows: Tensor, labels: Tensor) -> None:
         self._rows, self._labels = rows.clone(), labels.clone()
         graph = torch.cuda.CUDAGraph()
+        # Where recording fails, the current stream is otherwise not put back.
+        again = torch.cuda.stream(torch.cuda.current_stream(self._device))
         try:
-            with torch.cuda.graph(graph), self._overlapped():
+            with again, torch.cuda.graph(graph, stream=self._side), self._overlapped():
                 self._sums = self._step(self._rows, self._labels)
+        except HeadError:
+            raise
         except RuntimeError as error:
             raise RuntimeError(
                 "the step could not be recorded as a CUDA graph: what it runs must not look at numbers on "

@@ -13,11 +13,12 @@ from torch import Tensor, nn
 
 from bayesvm.nn.checkpoint import Checkpoint, Record, restore_state, state_of
 from bayesvm.nn.errors import HeadError
-from bayesvm.nn.evaluating import device_of
+from bayesvm.nn.evaluating import device_of, evaluate
 from bayesvm.nn.identity import identity_of
 from bayesvm.nn.loop import Loop, start_head
 from bayesvm.nn.recipe import Epoch, Recipe
 from bayesvm.nn.scope import training_scope
+from bayesvm.nn.settling import settle
 
 __all__ = ["Epoch", "Recipe", "Trained", "interruption", "run", "train"]
 
@@ -30,7 +31,7 @@ class Trained:
     ----------
     epochs : list of Epoch
     kept : int
-        Number of the epoch whose state network and head hold.
+        Number of the epoch whose state network and head hold, but for a q that has settled.
     ended : {"finished", "patience", "asked", "interrupted", "failed"}
         Why it ended: all epochs done, no better validation log-loss for
         long enough, ``on_epoch`` said so, Ctrl-C, a ``HeadError``.
@@ -150,6 +151,7 @@ def run(
     if checkpoint is not None:
         folder = Checkpoint(checkpoint, identity_of(network, head, X, y, recipe, validation, temper))
     record, ended = Record(), "finished"
+    loop: Loop | None = None
     with training_scope(device, recipe.deterministic):
         found = folder.read(network, head) if folder is not None and resume else None
         try:
@@ -173,10 +175,16 @@ def run(
                 if on_epoch is not None and on_epoch(epoch):
                     ended = "asked"
                     break
+            assert record.best is not None
+            restore_state(network, head, record.best)
+            before = record.epochs[record.best_number - 1].validation_log_loss if by_validation else None
+            if recipe.settle and not _settled(network, head, X, y, recipe, validation, temper, before):
+                restore_state(network, head, record.best)
         except KeyboardInterrupt:
             if record.best is None:
                 raise
             ended = "interrupted"
+            restore_state(network, head, record.best)
         except HeadError as error:
             if record.best is not None:
                 restore_state(network, head, record.best)
@@ -186,9 +194,36 @@ def run(
         finally:
             network.eval()
             head.eval()
-    if record.best is not None:
-        restore_state(network, head, record.best)
+            if loop is not None:
+                loop.close()
     return Trained(record.epochs, record.best_number, ended)
+
+
+def _settled(
+    network: nn.Module,
+    head: nn.Module,
+    X: Tensor,
+    y: Tensor,
+    recipe: Recipe,
+    validation: tuple[Tensor, Tensor] | None,
+    temper: bool,
+    before: float | None,
+) -> bool:
+    """Whether q has settled and validation rows, if they have a say, are not worse off than before."""
+    done = settle(
+        network,
+        head,
+        X,
+        y,
+        batch_size=recipe.batch_size,
+        precision=recipe.precision,
+        augment=recipe.augment,
+        seed=recipe.seed,
+    )
+    if not done or validation is None or not (temper or before is not None):
+        return done
+    _, after = evaluate(network, head, *validation, precision=recipe.precision, temper=temper)
+    return before is None or after <= before
 
 
 def interruption(trained: Trained) -> str:

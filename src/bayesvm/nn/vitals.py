@@ -8,7 +8,7 @@ from torch import Tensor
 from bayesvm.nn.errors import HeadError
 from bayesvm.nn.features import Whitened
 
-__all__ = ["NOT_FINITE", "diagnose", "measure"]
+__all__ = ["NOT_FINITE", "diagnose", "may_wait", "measure"]
 
 # Weight of a step in the running means, and steps before they count.
 _RATE = 0.02
@@ -61,3 +61,10 @@ def diagnose(vitals: Tensor, step: int) -> None:
             "network; lower the rate or warm it up, and start again"
         )
     raise HeadError(f"the head is stuck: after {step} steps its rows are not told apart ({why})")
+
+
+def may_wait() -> bool:
+    """Whether the host may look at numbers: not while a graph is being made of what runs."""
+    if torch.compiler.is_compiling():
+        return False
+    return not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())

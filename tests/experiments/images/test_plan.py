@@ -43,7 +43,8 @@ def test_everything(data):
     for group in GROUPS:
         assert [t[3] for t in derived if t[0] == group and t[2] == "laplace"] == [0, 1, 2]
         assert [t[3] for t in derived if t[0] == group and t[2] == "ensemble"] == [0]
-    assert [t[2] for t in names(plan.timed.tasks)] == [*GROUPS, "cifar10_residual_pace", "1000_classes"]
+    clocks = [f"{name}{way}" for name in GROUPS for way in ("", "_plain")]
+    assert [t[2] for t in names(plan.timed.tasks)] == [*clocks, "cifar10_residual_pace", "1000_classes"]
     assert len({task.key for task in plan.tasks}) == len(plan.tasks)
     assert trained[0][0] == "cifar10_residual"  # the longest
 

@@ -104,14 +104,21 @@ GROUPS = {
         "MNIST, the paper’s network",
         "mnist",
         "paper_mnist",
-        {"epochs": 10, "batch_size": 128, "rate": 1e-3, "graph": True},
+        {"epochs": 10, "batch_size": 128, "rate": 1e-3, "schedule": "one_cycle", "graph": True},
         _ALL,
     ),
     "cifar10": Group(
         "CIFAR-10, the paper’s network",
         "cifar10",
         "paper_cifar10",
-        {"epochs": 20, "batch_size": 128, "rate": 1e-3, "precision": "bf16", "graph": True},
+        {
+            "epochs": 20,
+            "batch_size": 128,
+            "rate": 1e-3,
+            "schedule": "one_cycle",
+            "precision": "bf16",
+            "graph": True,
+        },
         _ALL,
     ),
     "cifar10_residual": Group(
