@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Parts of the library that no benchmark runs.
 _ELSEWHERE = (
     *("__main__.py", "chains_export.py", "cli", "datasets", "experiments"),
-    *("files.py", "persistence.py", "plotting", "report", "tables"),
+    *("files.py", "nn", "persistence.py", "plotting", "report", "tables"),
 )
 
 

@@ -58,7 +58,7 @@ def test_loss_and_gradients_are_those_of_plain_code(posterior, normalise):
 
     def spy(*args):
         found = terms(*args)
-        seen.append(found[0].sites.classes)
+        seen.append(found[0].rows.classes)
         return found
 
     head.q.terms = spy

@@ -105,6 +105,24 @@ def test_resumes(tmp_path):
     assert epochs[-1].objective == pytest.approx(expected[-1].objective, rel=1e-3)
 
 
+def test_noise_made_beforehand_is_that_of_the_rows():
+    head = BayesianSVMHead(6, 4, 12).double()
+    X, y = normal(40, 6, seed=1), labels(40, 4, seed=2)
+    head.initialise(X, y)
+    head.train()
+    expected = head.loss(X, y, 40)
+    again = BayesianSVMHead(6, 4, 12).double()
+    again.initialise(X, y)
+    ready = again._prepared(40)
+    assert ready.noise.shape == (40, 4)
+    again._prepared = lambda: ready
+    assert torch.equal(again.train().loss(X, y, 40), expected)
+    assert torch.equal(again.q.linear, head.q.linear)
+    again._prepared = lambda: ready._replace(noise=ready.noise.flip(0))
+    other = again.loss(X, y, 40)
+    assert not torch.equal(other, head.loss(X, y, 40))
+
+
 def test_no_difference_on_a_cpu():
     X, y = normal(60, 5, seed=1).float(), labels(60, 3, seed=2)
     found = []

@@ -7,8 +7,9 @@ from torch import Tensor, nn
 
 from bayesvm.core.covariance import Features
 from bayesvm.nn import pair_terms as pairs
+from bayesvm.nn.noise import Draw
 from bayesvm.nn.pair_terms import PairTerms, all_moments, touched
-from bayesvm.nn.posterior import Draw, Pending, Posterior, divergence, solved
+from bayesvm.nn.posterior import Pending, Posterior, divergence, solved
 from bayesvm.nn.rivals import N_FUNCTIONS, deviations, rival_of_functions, rival_of_moments
 
 __all__ = ["Gradient"]
@@ -42,17 +43,17 @@ class Gradient(nn.Module):
         S = q.S
         with torch.no_grad():
             A, residual = features.A.detach(), features.residual.detach()
-            SA = None
+            known = None
             if S.numel() <= pairs.DENSE_NUMBERS:
-                F, V, SA = all_moments(A, q.m, S)
-                s2 = V + residual[:, None] if self.sampled else None
-                rival = rival_of_moments(F, s2, y, *draw)
+                known = all_moments(A, q.m, S)
+                s2 = known[1] + residual[:, None] if self.sampled else None
+                rival = rival_of_moments(known[0], s2, y, draw)
             else:
                 functions = q.m[:, None, :]
                 if self.sampled:
                     functions = functions + deviations(q.root, draw.table, draw.step, N_FUNCTIONS)
-                rival = rival_of_functions(functions, Features(A, residual), y, *draw)
-            rows = touched(A, q.m, S, torch.stack([y, rival], 1), SA)
+                rival = rival_of_functions(functions, Features(A, residual), y, draw)
+            rows = touched(A, q.m, S, torch.stack([y, rival], 1), known)
         return pairs.pair_terms(features, q.m, S, rows), q, q.kl.sum()
 
     def advance(

@@ -17,11 +17,11 @@ from bayesvm.nn.features import Whitened, inverse_factor, whitened
 from bayesvm.nn.gradient import Gradient
 from bayesvm.nn.lazy import LazyNatural
 from bayesvm.nn.natural import Natural
-from bayesvm.nn.noise import noise_table
+from bayesvm.nn.noise import Draw, noise_table, normals
 from bayesvm.nn.output import HeadOutput
 from bayesvm.nn.overlap import OverlapMixin
-from bayesvm.nn.pair_terms import PairSites, predicted
-from bayesvm.nn.posterior import Draw, Keeper, Pending, Posterior, Ready
+from bayesvm.nn.pair_terms import PairSites, PairTerms, predicted
+from bayesvm.nn.posterior import Keeper, Pending, Posterior, Ready
 from bayesvm.nn.start import first_points, median_distance
 from bayesvm.nn.vitals import NOT_FINITE, diagnose, may_wait, measure
 
@@ -126,6 +126,7 @@ class BayesianSVMHead(OverlapMixin, nn.Module):
         self._collected = 0
         self._known: tuple[Tensor, int, tuple[Tensor, Tensor]] | None = None
         self._length = damping
+        self._n_rows = 0
         self._ready: Ready | None = None
         self._beside: torch.cuda.Stream | None = None
         self._in_use: list[Any] = []
@@ -208,13 +209,15 @@ class BayesianSVMHead(OverlapMixin, nn.Module):
         with self._precisely(features):
             rows = self._whitened(features, ready.M)
             first = self._place_of_first(y.shape[0])
-            terms, q, kl = self._keeper.terms(rows.features, y, self._draw(first), ready.q)
+            draw = self._draw(first, None if first else ready.noise)
+            terms, q, kl = self._keeper.terms(rows.features, y, draw, ready.q)
+            self._n_rows = y.shape[0]
             weight = self._kl_weight()
             likelihood = terms.value.mean()
             loss = weight * kl / n_total - likelihood
             self.last_likelihood = likelihood.detach()
             if self.training:
-                learned = (rows, terms.sites, terms.lead, q, loss, weight, n_total, step)
+                learned = (rows, terms, q, loss, weight, n_total, step)
                 with torch.no_grad():
                     if self._beside is None:
                         self._learn(*learned)
@@ -264,8 +267,7 @@ class BayesianSVMHead(OverlapMixin, nn.Module):
     def _learn(
         self,
         rows: Whitened,
-        sites: PairSites,
-        lead: Tensor,
+        terms: PairTerms,
         q: Posterior,
         loss: Tensor,
         weight: Tensor | float,
@@ -278,10 +280,10 @@ class BayesianSVMHead(OverlapMixin, nn.Module):
         if loss.device.type == "cpu" and may_wait() and bool(self.broken):
             self._forget_parts()
             self.check()
-        measure(self.vitals, self.steps, rows, lead)
-        self._collected += sites.A.shape[0] * rank_and_size()[1]
+        measure(self.vitals, self.steps, rows, terms.lead)
+        self._collected += terms.A.shape[0] * rank_and_size()[1]
         if not isinstance(self.q, Gradient):
-            A, classes, W, G = sites
+            A, classes, W, G = terms.sites()
             A, W, G = (t.masked_fill(bad, 0.0) for t in (A, W, G))
             self._pending.append(Pending(PairSites(*map(from_all, (A, classes, W, G))), q))
         if step:
@@ -293,10 +295,11 @@ class BayesianSVMHead(OverlapMixin, nn.Module):
     def _forget_parts(self) -> None:
         self._pending, self._collected = [], 0
 
-    def _prepared(self) -> Ready:
-        """What a step needs and can be had without its rows."""
+    def _prepared(self, n_rows: int = 0) -> Ready:
+        """What a step needs and can be had without its rows, and for so many of them their noise."""
         with self._precisely(self.points):
-            return Ready(self._factor(), self._keeper.ready())
+            noise = normals(self.noise, self.steps, 0, n_rows, self.n_classes) if n_rows else None
+            return Ready(self._factor(), self._keeper.ready(), noise)
 
     def _whitened(self, features: Tensor, M: Tensor | None = None) -> Whitened:
         M = self._factor() if M is None else M
@@ -309,8 +312,8 @@ class BayesianSVMHead(OverlapMixin, nn.Module):
     def _keeper(self) -> Keeper:
         return cast(Keeper, self.q)
 
-    def _draw(self, first: int) -> Draw:
-        return Draw(self.noise, self.steps, first)
+    def _draw(self, first: int, noise: Tensor | None = None) -> Draw:
+        return Draw(self.noise, self.steps, first, noise)
 
     def _place_of_first(self, n: int) -> int:
         """Place of this process's first row in the whole batch: part by part, then process by process."""

@@ -7,8 +7,9 @@ from torch import Tensor, nn
 
 from bayesvm.core.covariance import Features
 from bayesvm.nn.distributed import from_all
+from bayesvm.nn.noise import Draw
 from bayesvm.nn.pair_terms import PairTerms, Touched, add_pairs, pair_terms
-from bayesvm.nn.posterior import Draw, Pending, Posterior, solved
+from bayesvm.nn.posterior import Pending, Posterior, solved
 from bayesvm.nn.rivals import N_FUNCTIONS, deviations, rival_of_functions
 
 __all__ = ["LazyNatural"]
@@ -56,7 +57,7 @@ class LazyNatural(nn.Module):
         """Row terms under q, q of the touched classes, and the divergence as far as it is known."""
         with torch.no_grad():
             A, residual = features.A.detach(), features.residual.detach()
-            rival = rival_of_functions(self.functions, Features(A, residual), y, *draw)
+            rival = rival_of_functions(self.functions, Features(A, residual), y, draw)
             classes = torch.stack([y, rival], 1)
             needed = self._distinct(from_all(classes))
             q = self._caught_up(needed)
@@ -64,7 +65,7 @@ class LazyNatural(nn.Module):
                 0, needed, torch.arange(needed.shape[0], device=y.device)
             )
             place = place[classes]
-            rows = Touched(classes, q.m[place], _by_root(q.root[place], A))
+            rows = _by_root(classes, q.m[place], q.root[place], A)
             kl = self.kl.index_copy(0, needed, q.kl).sum()
         return pair_terms(features, q.m, None, rows), q, kl
 
@@ -127,6 +128,8 @@ class LazyNatural(nn.Module):
         return named.argsort(descending=True, stable=True)[:count]
 
 
-def _by_root(root: Tensor, A: Tensor) -> Tensor:
-    """Products S a by the roots of covariances, (N, 2, P, P), which need not be multiplied out."""
-    return (root.mT @ (root @ A[:, None, :, None])).squeeze(-1)
+def _by_root(classes: Tensor, m: Tensor, root: Tensor, A: Tensor) -> Touched:
+    """The two classes of rows, by the roots of their covariances, which need not be multiplied out."""
+    turned = (root @ A[:, None, :, None]).squeeze(-1)
+    SA = (root.mT @ turned[..., None]).squeeze(-1)
+    return Touched(classes, m, SA, torch.linalg.vecdot(m, A[:, None, :]), torch.linalg.vecdot(turned, turned))

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from bayesvm.core.covariance import Features
+from bayesvm.nn.noise import Draw
 from bayesvm.nn.pair_terms import PairSites, PairTerms, all_moments, pair_sums, pair_terms, touched
-from bayesvm.nn.posterior import Draw, Pending, Posterior, solved
+from bayesvm.nn.posterior import Pending, Posterior, solved
 from bayesvm.nn.rivals import rival_of_moments
 
 __all__ = ["Natural"]
@@ -44,10 +45,10 @@ class Natural(nn.Module):
         assert q is not None
         with torch.no_grad():
             A, S = features.A.detach(), q.S
-            F, V, SA = all_moments(A, q.m, S)
-            s2 = V + features.residual[:, None] if self.sampled else None
-            rival = rival_of_moments(F, s2, y, *draw)
-            rows = touched(A, q.m, S, torch.stack([y, rival], 1), SA)
+            known = all_moments(A, q.m, S)
+            s2 = known[1] + features.residual[:, None] if self.sampled else None
+            rival = rival_of_moments(known[0], s2, y, draw)
+            rows = touched(A, q.m, S, torch.stack([y, rival], 1), known)
         return pair_terms(features, q.m, S, rows), q, q.kl.sum()
 
     @torch.no_grad()

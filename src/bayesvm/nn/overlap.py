@@ -20,6 +20,7 @@ class OverlapMixin:
 
     points: Tensor
     _is_started: bool
+    _n_rows: int
     _ready: Ready | None
     _beside: torch.cuda.Stream | None
     # What the other stream still reads; memory of this one may not be used again meanwhile.
@@ -27,7 +28,7 @@ class OverlapMixin:
 
     if TYPE_CHECKING:
 
-        def _prepared(self) -> Ready: ...
+        def _prepared(self, n_rows: int = 0) -> Ready: ...
 
         def _learn(self, *learned: Any) -> None: ...
 
@@ -59,7 +60,7 @@ class OverlapMixin:
         self._beside = stream
         try:
             with torch.cuda.stream(stream):
-                self._ready = self._prepared()
+                self._ready = self._prepared(self._n_rows)
             yield
         except BaseException:
             self._forget_parts()

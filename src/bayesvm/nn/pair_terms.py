@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from bayesvm.core.covariance import Features
-from bayesvm.core.likelihoods import augmented_pair
 from bayesvm.core.sites import dense_statistics
 
 __all__ = [
@@ -41,11 +40,15 @@ class Touched(NamedTuple):
         Means of these classes.
     SA : Tensor of shape (N, 2, P)
         Products :math:`S_j a_n`.
+    F, V : Tensor of shape (N, 2)
+        Latent means and explained variances.
     """
 
     classes: Tensor
     m: Tensor
     SA: Tensor
+    F: Tensor
+    V: Tensor
 
 
 class PairSites(NamedTuple):
@@ -65,22 +68,39 @@ class PairSites(NamedTuple):
 
 
 class PairTerms(NamedTuple):
-    """Row terms with gradient, their sites without, and the means of the two classes.
+    """Row terms with gradient; without, what sites are made of.
 
     Attributes
     ----------
     value : Tensor of shape (N,)
-    sites : PairSites
-    lead : Tensor of shape (N,)
-        Mean of the own class minus that of the rival.
+    A : Tensor of shape (N, P)
+    rows : Touched
+    w, slope : Tensor of shape (N,)
+        Curvature, and slope in the mean of the own class, of which that in the rival's is the negative.
     """
 
     value: Tensor
-    sites: PairSites
-    lead: Tensor
+    A: Tensor
+    rows: Touched
+    w: Tensor
+    slope: Tensor
+
+    @property
+    def lead(self) -> Tensor:
+        """Mean of the own class minus that of the rival, shape (N,)."""
+        return self.rows.F[:, 0] - self.rows.F[:, 1]
+
+    def sites(self) -> PairSites:
+        """Sites on the two classes; not part of the value, so nothing need wait for them (eq. 3.2)."""
+        slopes = torch.stack([self.slope, -self.slope], 1)
+        W = self.w[:, None].expand(-1, 2)
+        return PairSites(self.A, self.rows.classes, W, torch.addcmul(slopes, W, self.rows.F))
 
 
-def all_moments(A: Tensor, m: Tensor, S: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+Moments = tuple[Tensor, Tensor, Tensor]
+
+
+def all_moments(A: Tensor, m: Tensor, S: Tensor) -> Moments:
     """Latent means (N, C), explained variances (N, C), and S_j a_n, (N, C, P), of all classes (eq. 1.4)."""
     N, P = A.shape
     C = m.shape[0]
@@ -96,65 +116,67 @@ def predicted(A: Tensor, m: Tensor, S: Tensor) -> tuple[Tensor, Tensor]:
     return F, V
 
 
-def touched(A: Tensor, m: Tensor, S: Tensor, classes: Tensor, SA: Tensor | None = None) -> Touched:
-    """The two classes of every row; ``SA`` for all classes, (N, C, P), if it is known already."""
+def touched(A: Tensor, m: Tensor, S: Tensor, classes: Tensor, known: Moments | None = None) -> Touched:
+    """The two classes of every row; ``known`` are the moments of all classes, where there are some."""
     m = m[classes]
-    if SA is not None:
-        return Touched(classes, m, SA.gather(1, classes[:, :, None].expand(m.shape)))
-    return Touched(classes, m, torch.matmul(S[classes], A[:, None, :, None])[..., 0])
+    if known is not None:
+        F, V, SA = known
+        SA = SA.gather(1, classes[:, :, None].expand(m.shape))
+        return Touched(classes, m, SA, F.gather(1, classes), V.gather(1, classes))
+    SA = torch.matmul(S[classes], A[:, None, :, None])[..., 0]
+    return Touched(classes, m, SA, *(torch.linalg.vecdot(t, A[:, None, :]) for t in (m, SA)))
 
 
 class _PairValue(torch.autograd.Function):
-    """The bound of rows; all it needs for its gradient is known once it is."""
+    r"""The bound of rows; all it needs for its gradient is known once it is.
+
+    With :math:`b = 1 + F_t - F_y` and :math:`w = A^{-1/2}` the bound is
+    :math:`-(A w + b)` and its slope in :math:`F_y` is :math:`w b + 1`. Written
+    in as few operations as possible: on a GPU each costs the same, however small.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any,
-        A: Tensor,
-        residual: Tensor,
-        m: Tensor,
-        S: Tensor | None,
-        classes: Tensor,
-        m2: Tensor,
-        SA: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        F, V = torch.linalg.vecdot(m2, A[:, None, :]), torch.linalg.vecdot(SA, A[:, None, :])
+        ctx: Any, A: Tensor, residual: Tensor, m: Tensor, S: Tensor | None, *rows: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        classes, m2, SA, F, V = rows
         # Rounding may leave less than nothing.
-        s2 = (V + residual[:, None]).clamp_min(10.0 * torch.finfo(A.dtype).eps)
-        terms = augmented_pair(F[:, 0], F[:, 1], s2[:, 0], s2[:, 1])
-        G = torch.stack([terms.G_y, terms.G_t], 1)
-        w = terms.w[:, None]
-        slope = torch.addcmul(G, w, F, value=-1.0)
-        by_A = torch.baddbmm(-w[:, :, None] * SA.sum(1, keepdim=True), slope[:, None, :], m2)[:, 0]
-        ctx.save_for_backward(A, by_A, terms.w, slope, classes)
+        s2 = (V + residual[:, None]).clamp_min_(10.0 * torch.finfo(A.dtype).eps).sum(1)
+        b = 1.0 - (F[:, 0] - F[:, 1])
+        square = torch.addcmul(s2, b, b)
+        w = square.rsqrt()
+        value = torch.addcmul(b, square, w).neg_()
+        slope = (w * b).add_(1.0)
+        pulled = SA.sum(1).mul_(-w[:, None])
+        by_A = pulled.addcmul_(slope[:, None], m2[:, 0] - m2[:, 1])
+        ctx.save_for_backward(A, by_A, w, slope, classes)
         ctx.n_classes = m.shape[0]
         ctx.set_materialize_grads(False)
-        lead = F[:, 0] - F[:, 1]
-        W = w.expand(-1, 2)
-        ctx.mark_non_differentiable(W, G, lead)
-        return terms.value, W, G, lead
+        ctx.mark_non_differentiable(w, slope)
+        return value, w, slope
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         g = grads[0]
         if g is None:
-            return (None,) * 7
+            return (None,) * 9
         A, by_A, w, slope, classes = ctx.saved_tensors
         by_m = by_S = None
         if ctx.needs_input_grad[2] or ctx.needs_input_grad[3]:
             weight = (g * w)[:, None].expand(-1, 2)
-            by_S, by_m = pair_sums(PairSites(A, classes, weight, g[:, None] * slope), ctx.n_classes)
+            pull = g * slope
+            sites = PairSites(A, classes, weight, torch.stack([pull, -pull], 1))
+            by_S, by_m = pair_sums(sites, ctx.n_classes)
             by_S = -0.5 * by_S
-        return g[:, None] * by_A, -g * w, by_m, by_S, None, None, None
+        return g[:, None] * by_A, -g * w, by_m, by_S, *((None,) * 5)
 
 
 def pair_terms(features: Features, m: Tensor, S: Tensor | None, rows: Touched) -> PairTerms:
     """Row terms -(sqrt(A) + b), differentiable in features, residuals, m and S if given (eqs. 2.3, 9.4)."""
     A, residual = features
-    value, W, G, lead = _PairValue.apply(  # type: ignore[no-untyped-call]
-        A, residual, m, S, rows.classes, rows.m.detach(), rows.SA.detach()
-    )
-    return PairTerms(value, PairSites(A.detach(), rows.classes, W, G), lead)
+    rows = Touched(*(t.detach() for t in rows))
+    value, w, slope = _PairValue.apply(A, residual, m, S, *rows)  # type: ignore[no-untyped-call]
+    return PairTerms(value, A.detach(), rows, w, slope)
 
 
 def pair_sums(sites: PairSites, n_classes: int) -> tuple[Tensor, Tensor]:

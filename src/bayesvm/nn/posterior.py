@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from bayesvm.core.covariance import Features
+from bayesvm.nn.noise import Draw
 from bayesvm.nn.pair_terms import PairSites, PairTerms
 
-__all__ = ["Draw", "Keeper", "Pending", "Posterior", "Ready", "divergence", "inverse_by_halves", "solved"]
+__all__ = ["Keeper", "Pending", "Posterior", "Ready", "divergence", "inverse_by_halves", "solved"]
 
 
 # Systems up to this size are solved rather than split.
@@ -45,23 +46,6 @@ class Posterior(NamedTuple):
         return self.root.mT @ self.root
 
 
-class Draw(NamedTuple):
-    """What makes the random choices of a batch.
-
-    Attributes
-    ----------
-    table : Tensor
-        See ``noise``.
-    step : Tensor of shape ()
-    first : int
-        Place of the first row in the whole batch, over parts and processes.
-    """
-
-    table: Tensor
-    step: Tensor
-    first: int
-
-
 class Ready(NamedTuple):
     """What a step needs and can be had without its rows.
 
@@ -71,10 +55,13 @@ class Ready(NamedTuple):
         Inverse factor of the inducing points (eq. 9.2).
     q : Posterior or None
         None where only the classes that rows touch are looked at.
+    noise : Tensor or None
+        See ``Draw``.
     """
 
     M: Tensor
     q: Posterior | None
+    noise: Tensor | None = None
 
 
 class Pending(NamedTuple):

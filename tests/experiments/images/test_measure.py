@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("small_networks")
 
 @pytest.fixture
 def plan(tiny_data):
-    return make_image_plan(ImageSettings(subset="mnist", epochs=10, seeds=2), tiny_data)
+    return make_image_plan(ImageSettings(subset="mnist", epochs=16, seeds=2), tiny_data)
 
 
 def task_of(plan, model, seed=0, protocol="mnist"):
@@ -44,7 +44,7 @@ def test_training_leaves_curves_scores_and_a_model(plan, folder, kept, model):
     task = task_of(plan, model)
     result = ran(task, folder)
     epochs = result.extra["epochs"]
-    assert [e["number"] for e in epochs] == list(range(1, 11))
+    assert [e["number"] for e in epochs] == list(range(1, 17))
     for e in epochs:
         assert e["seconds"] > 0.0
         assert all(math.isfinite(e[k]) for k in ("objective", "likelihood", "kl", "test_log_loss"))
