@@ -89,8 +89,21 @@ def test_models_for_small_sets_are_ranked_apart():
     assert found["n_sets"] == 2
     assert set(found["mean_rank"]) == {"bayesvm", "random_forest"}
     assert found["missing"] == {}  # a hundred thousand rows are not asked of it
-    assert found["up_to_5000_rows"]["n_sets"] == 1
-    assert found["up_to_5000_rows"]["mean_rank"]["gpytorch_svgp"] == 1.0
+    assert found["every_model"]["n_sets"] == 1
+    assert found["every_model"]["mean_rank"]["gpytorch_svgp"] == 1.0
+
+
+def test_a_model_that_ran_on_few_sets_is_ranked_apart():
+    names = ["iris", "glass", "tae", "wine_recognition", "hayes_roth", "auto", "flags"]
+    results = []
+    for name in names:
+        results += folds(name, "bayesvm", 90) + folds(name, "random_forest", 80)
+    results += folds("iris", "svgp", 95)
+    found = olson(results)
+    assert found["n_sets"] == 7
+    assert found["mean_rank"] == {"bayesvm": 1.0, "random_forest": 2.0}
+    assert found["every_model"]["n_sets"] == 1
+    assert found["every_model"]["mean_rank"] == {"bayesvm": 2.0, "random_forest": 3.0, "svgp": 1.0}
 
 
 def test_the_newest_counts_and_never_two():

@@ -123,7 +123,7 @@ def olson_models(olson: OlsonSummary) -> Table:
             Cell(_number(_median(s.peak_mb.get(model, np.nan) for s in olson.sets), 0) + " MB"),
             Cell(str(failed) if failed else ""),
         ]
-        small = "up to 5,000 rows" if model in olson.limited else ""
+        small = "on some sets" if model in olson.limited else ""
         lines.append(Line(names[model], cells, small, model == OURS))
     heads = ["Accuracy", "Rank", "Log-loss rank", "ECE", "Fit", "Predict", "Memory", "Sets failed"]
     return Table(heads, lines)
