@@ -126,7 +126,7 @@ GROUPS = {
         "cifar10",
         "residual9",
         {
-            "epochs": 40,
+            "epochs": 80,
             "batch_size": 256,
             "rate": 5e-3,
             "schedule": "one_cycle",
