@@ -5,12 +5,17 @@ import os
 import pty
 import subprocess
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 from bayesvm.cli.experiment_progress import LiveFits
-from bayesvm.experiments import Result
-from tests.datasets.folders import iris_folder
+from bayesvm.datasets import poker_hand
+from bayesvm.datasets.poker import generated_hands
+from bayesvm.experiments import Result, Store, read_results
+from tests.datasets.folders import iris_folder, write_set
 from tests.experiments.doubles import task
 
 
@@ -41,7 +46,7 @@ def test_run_resume_and_report(bayesvm, there):
     outputs = ("--json", "summary.json", "--table", "fits.csv", "--figures", "figures", "-o", "page.html")
     shown = bayesvm("report", "structured", *outputs)
     assert (shown.err, shown.status) == ("", 0)
-    assert "fewer" not in shown.out
+    assert "fewer than ten on 1 set" in shown.out
     assert "page     page.html" in shown.out
     summary = json.loads((there / "summary.json").read_text())
     assert set(summary["olson"]["mean_rank"]) == {"logistic_regression", "hist_gradient_boosting"}
@@ -67,15 +72,111 @@ def test_a_dry_run_lists_and_makes_nothing(bayesvm):
     answer = bayesvm(*QUICK, *MODELS, "--dry-run")
     assert answer.out.splitlines()[0] == "olson iris 0 hist_gradient_boosting"
     assert len(answer.out.splitlines()) == 4
+    assert answer.err == "bayesvm: 0 fits known, 4 to do\n"
     assert not os.path.exists("results")
+
+
+def _record(statuses, versions=None):
+    """Results of the first tasks of the quick run, without making them."""
+    from bayesvm.experiments import make_plan
+
+    tasks = make_plan(["olson"], subset="iris", models=MODELS[1], folds=2).tasks
+    store = Store("results/structured.jsonl")
+    for fit, status in zip(tasks, statuses, strict=False):
+        store.add(Result.of(replace(fit, versions=versions) if versions else fit, status))
+
+
+@pytest.mark.usefixtures("there")
+def test_a_dry_run_leaves_out_what_is_known(bayesvm):
+    _record(["ok"])
+    answer = bayesvm(*QUICK, *MODELS, "--dry-run")
+    assert (len(answer.out.splitlines()), answer.err) == (3, "bayesvm: 1 fit known, 3 to do\n")
+    _record(["ok", "error", "timeout"])
+    answer = bayesvm(*QUICK, *MODELS, "--dry-run")
+    assert (answer.status, answer.out) == (0, "olson iris 1 logistic_regression\n")
+    assert answer.err.splitlines() == [
+        "bayesvm: 3 fits known, 1 to do",
+        "bayesvm: of the known fits 1 failed and 1 took too long; --retry tries again",
+    ]
+    again = bayesvm(*QUICK, *MODELS, "--dry-run", "--retry")
+    assert (len(again.out.splitlines()), again.err) == (3, "bayesvm: 1 fit known, 3 to do\n")
+
+
+@pytest.mark.usefixtures("there")
+def test_a_dry_run_may_count_other_versions(bayesvm):
+    _record(["ok", "ok"], {"other": "1"})
+    assert len(bayesvm(*QUICK, *MODELS, "--dry-run").out.splitlines()) == 4
+    assert len(bayesvm(*QUICK, *MODELS, "--dry-run", "--any-version").out.splitlines()) == 2
 
 
 @pytest.mark.usefixtures("there")
 def test_fits_that_fail_are_counted(bayesvm):
-    answer = bayesvm(*QUICK, "--models", "svc_grid", "--timeout", "0.000001")
+    command = (*QUICK, "--models", "svc_grid", "--timeout", "0.000001")
+    answer = bayesvm(*command)
     assert answer.status == 0
     assert "bayesvm: note: 2 fits ended by the time limit" in answer.err
     assert "TIMEOUT: ended after" in answer.err
+    again = bayesvm(*command)
+    assert again.status == 0
+    assert again.err.splitlines()[-1] == (
+        "bayesvm: note: of the known fits 2 took too long; --retry tries again"
+    )
+
+
+@pytest.mark.usefixtures("there")
+def test_failures_of_an_earlier_run_are_told(bayesvm):
+    _record(["error", "ok", "timeout", "error"])
+    answer = bayesvm(*QUICK, *MODELS)
+    assert answer.status == 1
+    assert answer.err.splitlines()[-1] == (
+        "bayesvm: of the known fits 2 failed and 1 took too long; --retry tries again"
+    )
+    again = bayesvm(*QUICK, *MODELS, "--retry")
+    assert again.status == 0
+    assert "of the known fits" not in again.err
+
+
+def test_a_damaged_file_stops_only_its_own_fits(bayesvm, there):
+    write_set(there / "pmlb", "tae", *load_iris(return_X_y=True))
+    damaged = there / "pmlb" / "iris" / "iris.tsv.gz"
+    damaged.write_bytes(damaged.read_bytes()[:300])
+    command = ("reproduce", "structured", "--subset", "iris,tae", "--protocol", "olson", "--folds", "2")
+    command = (*command, "--models", "logistic_regression")
+    answer = bayesvm(*command)
+    assert answer.status == 1
+    assert "bayesvm: 2 fits failed" in answer.err
+    assert "bayesvm: note: not the tae of 2018" in answer.err
+    found = {(r.data, r.split): r for r in read_results("results/structured.jsonl")}
+    assert {where: r.status for where, r in found.items()} == {
+        **{("iris", i): "error" for i in range(2)},
+        **{("tae", i): "ok" for i in range(2)},
+    }
+    assert found["iris", 0].error.startswith("DatasetError: ")
+    assert "iris.tsv.gz cannot be read" in found["iris", 1].error
+    iris_folder(there / "pmlb")  # another file is another task
+    assert bayesvm(*command).status == 0
+
+
+POKER = ("reproduce", "structured", "--subset", "poker", "--protocol", "olson", "--folds", "1")
+
+
+def test_completing_poker_is_told(bayesvm, there, monkeypatch):
+    monkeypatch.setattr("bayesvm.datasets.poker.N_ROWS", 300)
+    part = generated_hands(100, np.empty((0, 10)))
+    write_set(there / "pmlb", "poker", part, poker_hand(part))
+    answer = bayesvm(*POKER, "--models", "logistic_regression")
+    assert answer.status == 0
+    assert answer.err.count("bayesvm: note: poker completed: 100 of its 300 rows are real") == 1
+
+
+def test_cards_that_do_not_exist_are_an_error_of_the_fit(bayesvm, there):
+    part = generated_hands(100, np.empty((0, 10)))
+    labels = poker_hand(part)
+    part[3, 4] = 5
+    write_set(there / "pmlb", "poker", part, labels)
+    answer = bayesvm(*POKER, "--models", "logistic_regression")
+    assert answer.status == 1
+    assert "these are no hands of poker: there is no suit 5" in answer.err
 
 
 @pytest.mark.parametrize(
@@ -84,7 +185,19 @@ def test_fits_that_fail_are_counted(bayesvm):
         (("--protocol", "mine"), "--protocol 'mine' is not known; give paper, olson or both"),
         (("--subset", "irs"), "the paper has no set 'irs'; did you mean 'iris'?"),
         (("--models", "svm"), "there is no model 'svm'"),
+        (("--models", ""), "models '' names no model"),
+        (("--subset", ""), "subset '' names no set; give small, all or names of sets"),
+        (("--device", "foo"), "device 'foo' does not work here"),
+        (("--device", "cuda:99"), "device 'cuda:99' does not work here"),
         (("--shorten", "iris"), "--shorten 'iris' is not valid"),
+        (
+            ("--shorten", "iris=1001"),
+            "shorten: 1001 epochs for iris is not valid; give a number from 1 to 1000",
+        ),
+        (("--shorten", "glass=5"), "shorten: the set 'glass' is not part of this run"),
+        (("--shorten", "iris=5", "--protocol", "olson"), "shorten is for the paper's recipe"),
+        (("--results", "."), "--results '.' is a folder; give a file"),
+        (("--results", "pmlb/iris/iris.tsv.gz/r.jsonl"), "iris.tsv.gz' is not a folder"),
         (("--data", "nowhere"), "data: there is no folder 'nowhere'"),
         (("--folds", "11"), "Invalid value for '--folds'"),
         (("--jobs", "0"), "Invalid value for '--jobs'"),

@@ -81,7 +81,7 @@ def test_a_dry_run_lists_and_makes_nothing(bayesvm):
     answer = bayesvm("reproduce", "images", "--subset", "mnist", "--dry-run")
     lines = answer.out.splitlines()
     assert lines[0] == "mnist mnist 0 softmax"
-    assert len(lines) == 12 + 4 + 4 + 1
+    assert len(lines) == 12 + 4 + 4 + 2
     assert not os.path.exists("results")
 
 

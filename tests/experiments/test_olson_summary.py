@@ -93,6 +93,20 @@ def test_models_for_small_sets_are_ranked_apart():
     assert found["every_model"]["mean_rank"]["gpytorch_svgp"] == 1.0
 
 
+def test_a_set_with_fewer_folds_than_others_takes_no_part():
+    results = [*folds("iris", "bayesvm", 90), *folds("glass", "bayesvm", 10, n_folds=3)]
+    found = olson(results)
+    assert found["mean_accuracy"]["bayesvm"] == pytest.approx(0.9)
+    assert found["mean_accuracy_n_sets"]["bayesvm"] == 1
+    assert found["fewer_folds"] == {"glass": 3}
+
+
+def test_nobody_is_ranked_alone():
+    names = ["iris", "glass", "tae", "wine_recognition", "hayes_roth", "auto", "flags"]
+    results = [r for name in names for r in folds(name, "bayesvm", 90)] + folds("iris", "random_forest", 95)
+    assert olson(results)["mean_rank"] == {"bayesvm": 2.0, "random_forest": 1.0}
+
+
 def test_a_model_that_ran_on_few_sets_is_ranked_apart():
     names = ["iris", "glass", "tae", "wine_recognition", "hayes_roth", "auto", "flags"]
     results = []

@@ -5,11 +5,12 @@ import pytest
 from sklearn.datasets import load_iris
 
 from bayesvm import BayesianSVC
+from bayesvm.datasets import poker_hand
 from bayesvm.experiments.measure import build
 from bayesvm.experiments.plan import chosen_sets, make_plan
 from bayesvm.experiments.protocols import split_rows, splits_of
 from bayesvm.experiments.roster import contestants
-from bayesvm.experiments.versions import missing, versions_of
+from bayesvm.experiments.versions import check_device, missing, versions_of
 
 
 def test_sets_by_word_and_by_name():
@@ -22,6 +23,9 @@ def test_sets_by_word_and_by_name():
     assert [s.name for s in chosen_sets("poker", "olson")] == ["poker"]
     with pytest.raises(ValueError, match="no set 'irs'; did you mean 'iris'"):
         chosen_sets("irs", "olson")
+    for nothing in ("", " , "):
+        with pytest.raises(ValueError, match="names no set"):
+            chosen_sets(nothing, "olson")
 
 
 def test_splits_of_the_protocols():
@@ -92,6 +96,49 @@ def test_device_and_epochs_are_part_of_the_key(sets):
 def test_names_that_do_not_exist(options, message, sets):
     with pytest.raises(ValueError, match=message):
         make_plan(["olson"], subset="iris", data=sets, **options)
+
+
+@pytest.mark.parametrize(
+    ("protocols", "shorten", "message"),
+    [
+        (["olson"], {"iris": 3}, "needs the protocol paper"),
+        (["paper"], {"glass": 3}, "'glass' is not part of this run"),
+        (["paper", "olson"], {"iris": 1001}, "1001 epochs for iris is not valid"),
+        (["paper"], {"iris": 0}, "0 epochs for iris is not valid"),
+    ],
+)
+def test_what_cannot_be_shortened(protocols, shorten, message, sets):
+    with pytest.raises(ValueError, match=message):
+        make_plan(protocols, subset="iris", data=sets, shorten=shorten)
+
+
+def test_a_device_must_work():
+    check_device("cpu")
+    for device in ("foo", "cuda:99", "meta"):
+        with pytest.raises(ValueError, match=f"device '{device}' does not work here"):
+            check_device(device)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda hand: hand[:9], r"shape \(1, 9\)"),
+        (lambda hand: [*hand, 1, 1], r"shape \(1, 12\)"),
+        (lambda hand: [0, *hand[1:]], "no suit 0; a suit is a whole number from 1 to 4"),
+        (lambda hand: [5, *hand[1:]], "no suit 5"),
+        (lambda hand: [*hand[:9], 14], "no rank 14; a rank is a whole number from 1 to 13"),
+        (lambda hand: [*hand[:9], 0], "no rank 0"),
+        (lambda hand: [*hand[:9], 2.5], "no rank 2.5"),
+        (lambda hand: [*hand[:9], np.nan], "no rank nan"),
+    ],
+)
+def test_only_cards_make_a_hand(change, message):
+    hand = [1, 10, 1, 11, 1, 13, 1, 12, 1, 1]
+    assert poker_hand([hand]).tolist() == [9]
+    with pytest.raises(ValueError, match=message):
+        poker_hand([change(hand)])
+    with pytest.raises(ValueError, match="shape"):
+        poker_hand(hand)
 
 
 def test_the_recipe_is_that_of_the_estimator():

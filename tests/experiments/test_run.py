@@ -12,9 +12,11 @@ import pytest
 from bayesvm.experiments.estimate import TimeLeft
 from bayesvm.experiments.plan import Plan
 from bayesvm.experiments.result import Result
-from bayesvm.experiments.run import Outcome, run_plan, unfinished
+from bayesvm.experiments.run import Outcome, Standing, run_plan, standing, unfinished
 from bayesvm.experiments.spool import Spool
 from bayesvm.experiments.store import Store, read_results
+from bayesvm.experiments.versions import machine
+from tests.datasets.folders import iris_folder
 from tests.experiments.doubles import task
 
 WAIT = 0.2
@@ -173,6 +175,42 @@ def test_other_versions_are_measured_anew_unless_told_otherwise():
     failed = [Result.of(old, "error")]
     assert unfinished([old], failed) == []
     assert unfinished([old], failed, retry=True) == [old]
+
+
+def test_known_failures_are_counted():
+    fits = [task(split=i) for i in range(4)]
+    results = [Result.of(t, s) for t, s in zip(fits, ("error", "timeout", "error"), strict=False)]
+    results.append(Result.of(fits[2], "ok"))  # tried again
+    assert standing(fits, results) == Standing([fits[3]], known=3, failed=1, timed_out=1)
+    assert standing(fits, results, retry=True) == Standing([*fits[:2], fits[3]], 1, 0, 0)
+    newer = type(fits[2])(**{**fits[2].__dict__, "versions": {"double": "2"}})
+    results.append(Result.of(newer, "error"))
+    assert standing([newer], results) == Standing([], 1, 1, 0)
+    assert standing([newer], results, any_version=True) == Standing([], 1, 0, 0)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_set_that_cannot_be_read_stops_nobody(tmp_path, jobs):
+    folder = iris_folder(tmp_path / "pmlb")
+    bad = folder / "tae" / "tae.tsv.gz"
+    bad.parent.mkdir()
+    bad.write_bytes(b"no table")
+    fits = Plan([task(data=name, split=i) for i in range(3) for name in ("tae", "iris")])
+    path = tmp_path / "r.jsonl"
+    told = Told()
+    outcome = run_plan(fits, path, data=folder, jobs=jobs)
+    assert outcome == Outcome(known=0, made=6, failed=3, timed_out=0)
+    assert {(r.data, r.status) for r in read_results(path)} == {("tae", "error"), ("iris", "ok")}
+    assert all("tae.tsv.gz cannot be read" in r.error for r in read_results(path) if not r.ok)
+    assert all(r.started and r.machine for r in read_results(path))
+    run_plan(Plan(fits.tasks[::2]), path, data=folder, retry=True, jobs=jobs, listener=told)
+    assert told.heard[-1] == ("ended", 3, 3)
+
+
+def test_the_name_of_a_machine_is_not_that_of_a_process(monkeypatch):
+    for cores, words in ((2, "2 cores"), (1, "1 core")):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        assert machine.__wrapped__().endswith(f", {words}")
 
 
 def test_time_left():

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from bayesvm.cli.wording import count_of
+
 if TYPE_CHECKING:
     from bayesvm.experiments import Result, Task
 
@@ -49,7 +51,7 @@ class FitLines:
 
     def planned(self, known: int, todo: int, left: float | None) -> None:
         """Say what is to be done."""
-        self._say(f"{known} fits known, {todo} to do")
+        self._say(f"{count_of(known, 'fit')} known, {todo} to do")
 
     def began(self, task: Task) -> None:
         """Nothing to say yet."""

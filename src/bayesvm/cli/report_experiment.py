@@ -139,15 +139,33 @@ def _facts(summary: dict[str, object]) -> list[Row]:
     if olson["n_sets"]:
         best = sorted(olson["mean_rank"].items(), key=lambda item: item[1])
         losses = sorted(olson["log_loss_rank"].items(), key=lambda item: item[1])
-        rows += [
-            ("olson: mean rank", ", ".join(f"{name} {rank:.2f}" for name, rank in best[:4])),
-            ("olson: log-loss rank", ", ".join(f"{name} {rank:.2f}" for name, rank in losses[:4])),
-        ]
+        on = f" on {olson['n_sets']} sets"
+        if len(best) > 1:
+            rows += [
+                ("olson: mean rank", ", ".join(f"{name} {rank:.2f}" for name, rank in best[:4]) + on),
+                ("olson: log-loss rank", ", ".join(f"{name} {rank:.2f}" for name, rank in losses[:4]) + on),
+            ]
+        for key, what in (("small_sets", "small sets"), ("every_model", "every model")):
+            part = olson[key]
+            if len(part["mean_rank"]) > len(best) and part["n_sets"]:
+                order = sorted(part["mean_rank"].items(), key=lambda item: item[1])
+                words = ", ".join(f"{name} {rank:.2f}" for name, rank in order[:4])
+                rows.append((f"olson: {what}", f"{words} on {part['n_sets']} sets"))
         if "bayesvm" in olson["mean_accuracy"]:
             n_sets = olson["mean_accuracy_n_sets"]["bayesvm"]
             rows.append(("olson: accuracy", f"{olson['mean_accuracy']['bayesvm']:.4f} on {n_sets} sets"))
+    if olson["fewer_folds"]:
+        n = len(olson["fewer_folds"])
+        rows.append(("olson: folds", f"fewer than ten on {n} set{'s' if n > 1 else ''}; --json lists them"))
     for name, part in (("paper", paper), ("olson", olson)):
         for what in ("missing", "failed"):
             if part[what]:
-                rows.append((f"{name}: {what}", f"on {len(part[what])} sets; --json lists them"))
-    return rows
+                n = len(part[what])
+                rows.append((f"{name}: {what}", f"on {n} set{'s' if n > 1 else ''}; --json lists them"))
+    versions, notes = summary["versions"], summary["notes"]
+    assert isinstance(versions, dict)
+    assert isinstance(notes, list)
+    for name, found in versions.items():
+        if len(found) > 1:
+            rows.append((f"{name}: versions", f"{len(found)} of bayesvm are mixed; the newest fit counts"))
+    return rows + [("note", str(note)) for note in notes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from bayesvm.cli.wording import count_of
 
 if TYPE_CHECKING:
     from bayesvm.experiments import Listener, Outcome, Task
+    from bayesvm.experiments.run import Standing
 
 __all__ = ["ImageOptions", "ReproduceOptions", "reproduce_command", "reproduce_images_command"]
 
@@ -40,10 +41,13 @@ class ReproduceOptions:
 def reproduce_command(options: ReproduceOptions) -> int:
     """Make the fits that are not known yet."""
     from bayesvm.experiments import make_plan, run_plan
+    from bayesvm.experiments.versions import check_device
 
+    _check_results(options.results)
     if options.protocol not in ("paper", "olson", "both"):
         raise ValueError(f"--protocol {options.protocol!r} is not known; give paper, olson or both")
     protocols = ("paper", "olson") if options.protocol == "both" else (options.protocol,)
+    check_device(options.device)
     plan = make_plan(
         protocols,
         subset=options.subset,
@@ -54,12 +58,14 @@ def reproduce_command(options: ReproduceOptions) -> int:
         timeout=options.timeout,
         shorten=_epochs(options.shorten),
     )
+    before = _before(plan.tasks, options)
     for name, why in plan.absent.items():
         sys.stderr.write(f"bayesvm: note: {name} does not take part: {why}\n")
     if options.dry_run:
-        return _list(plan.tasks)
+        return _list(before)
     return _run(
         options.results,
+        before,
         lambda listener: run_plan(
             plan,
             options.results,
@@ -97,6 +103,7 @@ def reproduce_images_command(options: ImageOptions) -> int:
     """Make the runs that are not known yet."""
     from bayesvm.experiments.images import ImageSettings, make_image_plan, run_images
 
+    _check_results(options.results)
     settings = ImageSettings(
         parts=options.group,
         subset=options.subset,
@@ -108,10 +115,12 @@ def reproduce_images_command(options: ImageOptions) -> int:
         compile=options.compile,
     )
     plan = make_image_plan(settings, options.data)
+    before = _before(plan.tasks, options)
     if options.dry_run:
-        return _list(plan.tasks)
+        return _list(before)
     return _run(
         options.results,
+        before,
         lambda listener: run_images(
             plan,
             options.results,
@@ -125,14 +134,46 @@ def reproduce_images_command(options: ImageOptions) -> int:
     )
 
 
-def _list(tasks: Iterable[Task]) -> int:
+def _check_results(results: Path) -> None:
+    """Refuse a place where no file can be, before hours are spent on what could not be kept."""
+    if results.is_dir():
+        raise ValueError(f"--results {str(results)!r} is a folder; give a file")
+    for parent in results.parents:
+        if parent.exists():
+            if not parent.is_dir():
+                raise ValueError(f"--results {str(results)!r} is not valid: {str(parent)!r} is not a folder")
+            return
+
+
+def _before(tasks: Sequence[Task], options: ReproduceOptions | ImageOptions) -> Standing:
+    """What is known and what is to do before the run."""
+    from bayesvm.experiments import Store
+    from bayesvm.experiments.run import standing
+
+    results = Store(options.results).results()
+    return standing(tasks, results, retry=options.retry, any_version=options.any_version)
+
+
+def _list(before: Standing) -> int:
     """Say what would be done."""
-    for task in tasks:
+    for task in before.todo:
         print(task.protocol, task.data, task.split, task.model)
+    sys.stdout.flush()  # the list first where both go to one place
+    sys.stderr.write(f"bayesvm: {count_of(before.known, 'fit')} known, {len(before.todo)} to do\n")
+    _say_known_faults(before)
     return DONE
 
 
-def _run(results: Path, make: Callable[[Listener], Outcome]) -> int:
+def _say_known_faults(before: Standing) -> None:
+    """Say what is not tried again."""
+    faults = [(before.failed, "failed"), (before.timed_out, "took too long")]
+    said = " and ".join(f"{n} {what}" for n, what in faults if n)
+    if said:
+        note = "" if before.failed else "note: "
+        sys.stderr.write(f"bayesvm: {note}of the known fits {said}; --retry tries again\n")
+
+
+def _run(results: Path, before: Standing, make: Callable[[Listener], Outcome]) -> int:
     """Make fits under a display, and say what came of them."""
     try:
         with shown_fits() as listener:
@@ -144,6 +185,9 @@ def _run(results: Path, make: Callable[[Listener], Outcome]) -> int:
         return INTERRUPTED
     made = f"{count_of(outcome.made, 'fit')} made, {outcome.known} known before, in {results}"
     sys.stderr.write(f"bayesvm: {made}\n")
+    for note in outcome.notes:
+        sys.stderr.write(f"bayesvm: note: {note}\n")
+    _say_known_faults(before)
     if outcome.timed_out:
         sys.stderr.write(f"bayesvm: note: {count_of(outcome.timed_out, 'fit')} ended by the time limit\n")
     if outcome.failed:
@@ -151,8 +195,7 @@ def _run(results: Path, make: Callable[[Listener], Outcome]) -> int:
             f"bayesvm: {count_of(outcome.failed, 'fit')} failed; the errors are in the results, "
             "and --retry tries again\n"
         )
-        return FAULT
-    return DONE
+    return FAULT if outcome.failed or before.failed else DONE
 
 
 def _epochs(shorten: tuple[str, ...]) -> dict[str, int]:
@@ -160,7 +203,7 @@ def _epochs(shorten: tuple[str, ...]) -> dict[str, int]:
     found = {}
     for given in shorten:
         name, _, epochs = given.partition("=")
-        if not epochs.isdigit() or int(epochs) < 1:
+        if not epochs.isdecimal() or int(epochs) < 1:
             raise ValueError(f"--shorten {given!r} is not valid; give a set and its epochs, such as poker=20")
         found[name] = int(epochs)
     return found

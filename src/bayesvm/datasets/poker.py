@@ -30,7 +30,11 @@ def complete_poker(part: Dataset) -> Dataset:
     given = len(part.y)
     if given > N_ROWS:
         raise DatasetError(f"poker has {N_ROWS} rows, the file has {given}")
-    wrong = int((poker_hand(part.X) != part.y).sum())
+    try:
+        labels = poker_hand(part.X)
+    except ValueError as error:
+        raise DatasetError(f"these are no hands of poker: {error}") from error
+    wrong = int((labels != part.y).sum())
     if wrong:
         raise DatasetError(f"{wrong} of the {given} rows of poker have labels that the rules do not give")
     if given == N_ROWS:

@@ -32,6 +32,11 @@ def poker_hand(cards: Any) -> npt.NDArray[np.int64]:
         Suit (1 to 4) and rank (1 = ace, 2 ... 10, 11 = jack, 12 = queen, 13 =
         king) of five cards in turn: S1, C1, ..., S5, C5.
 
+    Raises
+    ------
+    ValueError
+        If the shape is another one or there are no such cards.
+
     Examples
     --------
     Ten to ace of hearts; ace to five of mixed suits; three queens and two fours:
@@ -45,7 +50,7 @@ def poker_hand(cards: Any) -> npt.NDArray[np.int64]:
     ... ).tolist()
     [9, 4, 6]
     """
-    cards = np.asarray(cards, dtype=np.int64)
+    cards = _checked(cards)
     suits, ranks = cards[:, ::2], np.sort(cards[:, 1::2], axis=1)
     flush = (suits == suits[:, :1]).all(1)
     # Equal neighbours among sorted ranks: how many pairs of cards agree tells all groups apart.
@@ -61,3 +66,18 @@ def poker_hand(cards: Any) -> npt.NDArray[np.int64]:
     return np.select(
         [flush & ace_high, flush & straight, flush, straight], [9, 8, 5, 4], default=by_groups
     ).astype(np.int64)
+
+
+def _checked(cards: Any) -> npt.NDArray[np.int64]:
+    """Cards as whole numbers, if they are cards."""
+    given = np.asarray(cards, dtype=np.float64)
+    if given.ndim != 2 or given.shape[1] != 10:
+        raise ValueError(
+            f"cards of shape {given.shape} are not valid; give 10 columns, suit and rank of five cards"
+        )
+    for name, columns, most in (("suit", given[:, ::2], 4), ("rank", given[:, 1::2], 13)):
+        wrong = ~((columns >= 1) & (columns <= most) & (columns == np.floor(columns)))
+        if wrong.any():
+            first = columns[wrong][0]
+            raise ValueError(f"there is no {name} {first:g}; a {name} is a whole number from 1 to {most}")
+    return given.astype(np.int64)

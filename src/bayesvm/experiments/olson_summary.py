@@ -11,6 +11,7 @@ import numpy as np
 
 from bayesvm.datasets import find_set, fully_published, published_accuracies
 from bayesvm.experiments.choose import newest, not_run
+from bayesvm.experiments.plan import SMALL_ROWS
 from bayesvm.experiments.protocols import OLSON_FOLDS
 from bayesvm.experiments.ranks import Comparison, compare
 from bayesvm.experiments.result import Result
@@ -80,12 +81,18 @@ class OlsonSummary:
     suite_minutes: float
     suite_jobs: int
 
+    @property
+    def whole(self) -> list[OlsonSet]:
+        """Sets with as many folds as any."""
+        most = max((s.folds for s in self.sets), default=0)
+        return [s for s in self.sets if s.folds == most]
+
     def complete(self, models: Sequence[str]) -> list[OlsonSet]:
-        """Sets on which no fold of these models is missing and which all of them take."""
+        """Whole sets on which no fold of these models is missing and which all of them take."""
         known = contestants("olson")
         return [
             s
-            for s in self.sets
+            for s in self.whole
             if not set(s.missing) & set(models)
             and all((info := find_set(s.name)) is not None and known[m].takes(info) for m in models)
         ]
@@ -115,13 +122,13 @@ class OlsonSummary:
         return compare(names, np.array(table).reshape(len(table), len(names)))
 
     def mean_accuracy(self) -> dict[str, float]:
-        """Means over the fully published sets that each model finished."""
+        """Means over the fully published whole sets that each model finished."""
         return self._means(lambda p: p.accuracy, lambda s: s.name in fully_published())
 
     def mean_published(self) -> dict[str, float]:
         """Means of the published accuracies over those of these sets that BayesianSVC finished."""
         published = published_accuracies()
-        names = [s.name for s in self.sets if s.name in fully_published() and OURS in s.scores]
+        names = [s.name for s in self.whole if s.name in fully_published() and OURS in s.scores]
         if not names:
             return {}
         return {c: float(np.mean([published[n][c] for n in names])) for c in published[names[0]]}
@@ -132,22 +139,35 @@ class OlsonSummary:
 
     def _means(self, score: Score, wanted: Callable[[OlsonSet], bool]) -> dict[str, float]:
         found = {
-            m: [score(s.scores[m]) for s in self.sets if wanted(s) and m in s.scores]
+            m: [score(s.scores[m]) for s in self.whole if wanted(s) and m in s.scores]
             for m in (*self.models, *self.limited)
         }
         return {m: float(np.mean(values)) for m, values in found.items() if values}
 
+    def _on_small_sets(self) -> list[str]:
+        """Models that ran on every set up to 1,500 rows."""
+        small = [s for s in self.whole if s.rows <= SMALL_ROWS]
+        return [m for m in (*self.models, *self.limited) if not any(m in s.missing for s in small)]
+
+    def _compared(self, models: Sequence[str]) -> dict[str, Any]:
+        """Ranks of some models on the sets that all of them finished."""
+        return {
+            "mean_rank": self.ranks(_accuracy, models).as_dict(),
+            "log_loss_rank": self.ranks(_log_loss, models).as_dict(),
+            "n_sets": len(self.complete(models)),
+        }
+
     def as_dict(self) -> dict[str, Any]:
         """The summary as plain numbers."""
         accuracy, log_loss = self.ranks(_accuracy), self.ranks(_log_loss)
-        large = {s.name: s.scores[OURS].ece for s in self.sets if s.rows >= ECE_ROWS and OURS in s.scores}
+        large = {s.name: s.scores[OURS].ece for s in self.whole if s.rows >= ECE_ROWS and OURS in s.scores}
         every = [*self.models, *self.limited]
         published = self.ranks_with_published()
         ece = self.mean_ece()
         return {
             "mean_accuracy": self.mean_accuracy(),
             "mean_accuracy_n_sets": {
-                m: sum(s.name in fully_published() and m in s.scores for s in self.sets) for m in every
+                m: sum(s.name in fully_published() and m in s.scores for s in self.whole) for m in every
             },
             "mean_accuracy_published": self.mean_published(),
             "mean_rank": accuracy.as_dict(),
@@ -162,11 +182,8 @@ class OlsonSummary:
             "ece_per_model": ece,
             "ece_n_sets": len(large),
             "ece_over_.03": {name: round(value, 4) for name, value in large.items() if value >= 0.03},
-            "every_model": {
-                "mean_rank": self.ranks(_accuracy, every).as_dict(),
-                "log_loss_rank": self.ranks(_log_loss, every).as_dict(),
-                "n_sets": len(self.complete(every)),
-            },
+            "small_sets": self._compared(self._on_small_sets()),
+            "every_model": self._compared(every),
             "fewer_folds": {s.name: s.folds for s in self.sets if s.folds < OLSON_FOLDS},
             "missing": {s.name: s.missing for s in self.sets if s.missing},
             "not_run": not_run("olson", [s.name for s in self.sets]),
@@ -193,7 +210,10 @@ def summarise_olson(results: Iterable[Result]) -> OlsonSummary:
     sets = [_one_set(data, models, known) for data, models in grouped.items()]
     sets.sort(key=lambda s: (s.rows, s.name))
     lacks = {name: sum(name in s.missing for s in sets) for name in known}
-    wide = [m for m, c in known.items() if c.max_rows is None and lacks[m] <= min(lacks.values()) + _FEW_SETS]
+    whole = [m for m, c in known.items() if c.max_rows is None]
+    wide = [m for m in whole if lacks[m] <= min(lacks.values()) + _FEW_SETS]
+    if len(wide) < 2:  # nobody to compare it with
+        wide = whole
     ours = [r for r in fits.values() if r.model == OURS]
     return OlsonSummary(
         sets=sets,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from bayesvm.datasets import SetInfo, find_set, paper_sets
 from bayesvm.experiments.protocols import PROTOCOLS, splits_of
-from bayesvm.experiments.roster import Contestant, contestants
+from bayesvm.experiments.roster import PAPER_EPOCHS, Contestant, contestants
 from bayesvm.experiments.spool import file_digest
 from bayesvm.experiments.task import Task
 from bayesvm.experiments.versions import missing, versions_of
@@ -46,7 +46,10 @@ def chosen_sets(subset: str, protocol: str) -> list[SetInfo]:
     if subset == "small":
         return [s for s in every if s.rows <= SMALL_ROWS]
     chosen = []
-    for name in _names(subset):
+    names = _names(subset)
+    if not names:
+        raise ValueError(f"subset {subset!r} names no set; give small, all or names of sets")
+    for name in names:
         info = find_set(name)
         if info is None:
             near = difflib.get_close_matches(name, [s.name for s in paper_sets()], 1)
@@ -86,12 +89,14 @@ def make_plan(
         Seconds a fit may take, for every model; None: 600 for competitors,
         no limit for BayesianSVC and for the paper's recipe.
     shorten : mapping of str to int or None
-        Epochs of the paper's recipe on named sets, the same for all models.
+        Epochs of the paper's recipe on named sets of the run, the same for all
+        models; at most the paper's thousand.
     """
     wanted = None if models is None else _names(models)
+    if wanted == []:
+        raise ValueError(f"models {models!r} names no model")
     _check_models(wanted, protocols)
-    if unknown := set(shorten or ()) - {s.name for s in paper_sets()}:
-        raise ValueError(f"shorten: the paper has no set {sorted(unknown)[0]!r}")
+    _check_shorten(shorten or {}, protocols, subset)
     tasks: list[Task] = []
     absent: dict[str, str] = {}
     digests: dict[str, str] = {}
@@ -144,3 +149,23 @@ def _check_models(wanted: Iterable[str] | None, protocols: Sequence[str]) -> Non
             near = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ValueError(f"there is no model {name!r}{hint}; the models are {', '.join(known)}")
+
+
+def _check_shorten(shorten: Mapping[str, int], protocols: Sequence[str], subset: str) -> None:
+    """Refuse epochs that would change nothing, or not what was meant."""
+    if not shorten:
+        return
+    known = {s.name for s in paper_sets()}
+    for name in shorten:
+        if name not in known:
+            raise ValueError(f"shorten: the paper has no set {name!r}")
+    if "paper" not in protocols:
+        raise ValueError("shorten is for the paper's recipe; it needs the protocol paper")
+    chosen = {s.name for s in chosen_sets(subset, "paper")}
+    for name, epochs in shorten.items():
+        if name not in chosen:
+            raise ValueError(f"shorten: the set {name!r} is not part of this run")
+        if not 1 <= epochs <= PAPER_EPOCHS:
+            raise ValueError(
+                f"shorten: {epochs} epochs for {name} is not valid; give a number from 1 to {PAPER_EPOCHS}"
+            )

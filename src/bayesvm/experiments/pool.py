@@ -15,9 +15,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
+from bayesvm.datasets import DatasetError
 from bayesvm.experiments.result import Result
 from bayesvm.experiments.task import Task
-from bayesvm.experiments.worker import THREAD_VARIABLES
+from bayesvm.experiments.worker import THREAD_VARIABLES, error_words
 
 __all__ = ["run_tasks"]
 
@@ -111,7 +112,8 @@ def run_tasks(
     """Results as they come.
 
     Where a model ran out of time on one fold of a set, its other folds are
-    not tried and are recorded as timed out too.
+    not tried and are recorded as timed out too. Where a set cannot be used,
+    its fits are recorded as errors.
 
     Parameters
     ----------
@@ -120,7 +122,8 @@ def run_tasks(
     jobs : int
         Processes side by side.
     folder_of : callable
-        From the name of a set to a folder with ``X.npy`` and ``y.npy``.
+        From the name of a set to a folder with ``X.npy`` and ``y.npy``; raises
+        DatasetError for a set that cannot be used.
     started : callable
         Told of every task that begins.
     """
@@ -133,10 +136,17 @@ def run_tasks(
                 workers.append(_Worker())
                 selector.register(workers[-1].answers, selectors.EVENT_READ, workers[-1])
             for worker in workers:
-                if worker.task is None and waiting:
+                while worker.task is None and waiting:  # again if there was nothing to fit to
                     task = waiting.pop()
                     started(task)
-                    worker.give(task, folder_of(task.data))
+                    try:
+                        folder = folder_of(task.data)
+                    except DatasetError as error:
+                        yield Result.of(
+                            task, "error", error=error_words(error), started=time.time(), jobs=jobs
+                        )
+                    else:
+                        worker.give(task, folder)
             for key, _ in selector.select(_POLL_SECONDS):
                 worker = key.data
                 answer = worker.read()

@@ -16,7 +16,7 @@ from bayesvm.experiments.store import Store
 from bayesvm.experiments.task import Task
 from bayesvm.experiments.versions import commit, environment, machine
 
-__all__ = ["Listener", "Outcome", "run_plan", "unfinished"]
+__all__ = ["Listener", "Outcome", "Standing", "run_plan", "standing", "unfinished"]
 
 
 class Listener(Protocol):
@@ -45,18 +45,32 @@ class _Nobody:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Numbers of fits: known before, made now, and of these failed and ended by the time limit."""
+    """Numbers of fits: known before, made now, and of these failed and ended by the time limit.
+
+    The notes are what must be said about the sets that were used.
+    """
 
     known: int
     made: int
     failed: int
     timed_out: int
+    notes: tuple[str, ...] = ()
 
 
-def unfinished(
+@dataclass(frozen=True)
+class Standing:
+    """Fits to be made, and numbers of fits that are known, and of these failed and timed out."""
+
+    todo: list[Task]
+    known: int
+    failed: int
+    timed_out: int
+
+
+def standing(
     tasks: Sequence[Task], results: Sequence[Result], *, retry: bool = False, any_version: bool = False
-) -> list[Task]:
-    """Tasks that have no result.
+) -> Standing:
+    """What of a plan is known and what is to be made.
 
     Parameters
     ----------
@@ -67,8 +81,29 @@ def unfinished(
     any_version : bool
         Whether a result of other versions counts too.
     """
-    done = {result.place if any_version else result.key for result in results if result.ok or not retry}
-    return [task for task in tasks if (task.place if any_version else task.key) not in done]
+    status: dict[str, str] = {}
+    for result in results:
+        if not result.ok and retry:
+            continue
+        name = result.place if any_version else result.key
+        if status.get(name) != "ok":  # scores of one version are not lost by a failure of another
+            status[name] = result.status
+    todo = []
+    counts = dict.fromkeys(("ok", "error", "timeout"), 0)
+    for task in tasks:
+        found = status.get(task.place if any_version else task.key)
+        if found is None:
+            todo.append(task)
+        else:
+            counts[found] += 1
+    return Standing(todo, len(tasks) - len(todo), counts["error"], counts["timeout"])
+
+
+def unfinished(
+    tasks: Sequence[Task], results: Sequence[Result], *, retry: bool = False, any_version: bool = False
+) -> list[Task]:
+    """Tasks that have no result; see :func:`standing`."""
+    return standing(tasks, results, retry=retry, any_version=any_version).todo
 
 
 def run_plan(
@@ -112,6 +147,7 @@ def run_plan(
     waiting = {task.key: task for task in todo}
     arrays = spool or Spool(data)
     counts = dict.fromkeys(("ok", "error", "timeout"), 0)
+    notes: list[str] = []
     try:
         for done, bare in enumerate(run_tasks(todo, jobs, arrays.folder_of, told.began), 1):
             result = replace(
@@ -119,14 +155,21 @@ def run_plan(
                 machine=machine(),
                 commit=commit(),
                 environment={k: v for k, v in environment().items() if k not in bare.versions},
-                note=arrays.notes[bare.data],
+                note=arrays.notes.get(bare.data, ""),  # none of a set that cannot be read
             )
             store.add(result)
             counts[result.status] += 1
+            notes.append(result.note)
             left.learn(result)
             waiting.pop(result.key, None)
             told.ended(result, done, len(todo), left.seconds(waiting.values(), jobs))
     finally:
         if spool is None:
             arrays.close()
-    return Outcome(len(plan.tasks) - len(todo), sum(counts.values()), counts["error"], counts["timeout"])
+    return Outcome(
+        len(plan.tasks) - len(todo),
+        sum(counts.values()),
+        counts["error"],
+        counts["timeout"],
+        tuple(dict.fromkeys(note for note in notes if note)),
+    )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bayesvm.datasets import data_file, load
+from bayesvm.datasets import DatasetError, data_file, load
 
 __all__ = ["Spool", "file_digest"]
 
@@ -36,12 +36,25 @@ class Spool:
         _sweep()
         self._folder = tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-")
         self.notes: dict[str, str] = {}
+        self._faults: dict[str, str] = {}
 
     def folder_of(self, name: str) -> Path:
-        """Where ``X.npy`` and ``y.npy`` of a set are; made at the first call."""
+        """Where ``X.npy`` and ``y.npy`` of a set are; made at the first call.
+
+        Raises
+        ------
+        DatasetError
+            If the set cannot be used; it is read once, however often it is asked for.
+        """
+        if name in self._faults:
+            raise DatasetError(self._faults[name])
         folder = Path(self._folder.name) / name
         if name not in self.notes:
-            self.notes[name] = self._fill(name, folder)
+            try:
+                self.notes[name] = self._fill(name, folder)
+            except DatasetError as error:
+                self._faults[name] = str(error)
+                raise
         return folder
 
     def _fill(self, name: str, folder: Path) -> str:

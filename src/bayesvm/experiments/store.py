@@ -120,7 +120,7 @@ class Store:
 
 
 def read_results(path: str | os.PathLike[str], made_by: str = "structured") -> list[Result]:
-    """The results of a file: of equal keys the last.
+    """The results of a file: of equal keys the last of every machine.
 
     Parameters
     ----------
@@ -131,4 +131,4 @@ def read_results(path: str | os.PathLike[str], made_by: str = "structured") -> l
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"no results in {path}; 'bayesvm reproduce {made_by}' makes some")
-    return list({result.key: result for result in Store(path).results()}.values())
+    return list({(result.key, result.machine): result for result in Store(path).results()}.values())

@@ -16,7 +16,16 @@ import bayesvm
 from bayesvm.experiments.gpflow_svgp import gpflow_python, gpflow_versions
 from bayesvm.experiments.roster import Contestant
 
-__all__ = ["code_version", "commit", "environment", "machine", "missing", "source_version", "versions_of"]
+__all__ = [
+    "check_device",
+    "code_version",
+    "commit",
+    "environment",
+    "machine",
+    "missing",
+    "source_version",
+    "versions_of",
+]
 
 # Parts of the library that no fit to a table runs.
 _ELSEWHERE = (
@@ -78,6 +87,21 @@ def missing(contestant: Contestant) -> str | None:
     return None
 
 
+def check_device(device: str) -> None:
+    """Raise ValueError for a device on which nothing can be computed here."""
+    if device == "cpu":
+        return  # torch takes its time to load
+    import torch
+
+    try:
+        torch.zeros(1, device=torch.device(device)).cpu()
+    except (RuntimeError, AssertionError) as error:
+        gpu = "sees a GPU" if torch.cuda.is_available() else "sees no GPU"
+        raise ValueError(
+            f"device {device!r} does not work here (torch {gpu}); give a device of torch, such as cpu or cuda"
+        ) from error
+
+
 @cache
 def commit() -> str:
     """The commit of the source, with a + if it was changed since; empty if it is in no repository."""
@@ -97,8 +121,8 @@ def machine() -> str:
         name = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), name)
     except OSError:
         pass
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{name}, {cores} cores"
+    cores = os.cpu_count() or 1  # of the machine: what this process may use is no part of its name
+    return f"{name}, {cores} {'core' if cores == 1 else 'cores'}"
 
 
 @cache

@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
-__all__ = ["THREAD_VARIABLES", "main"]
+__all__ = ["THREAD_VARIABLES", "error_words", "main"]
 
 # Read by numerical libraries when they are loaded; set by whoever starts this process.
 THREAD_VARIABLES = (
@@ -27,6 +27,7 @@ THREAD_VARIABLES = (
     "LOKY_MAX_CPU_COUNT",
 )
 _WATCH_SECONDS = 0.5
+_MOST_WORDS = 500
 
 
 def main() -> None:
@@ -60,9 +61,14 @@ def _work(task: dict[str, Any], answers: TextIO, warm: set[str]) -> None:
         known["status"] = "ok"
     except Exception as error:
         traceback.print_exc()
-        known = {"status": "error", "error": f"{type(error).__name__}: {error}"[:500]}
+        known = {"status": "error", "error": error_words(error)}
     known["total_s"] = time.perf_counter() - start
     _say(answers, known)
+
+
+def error_words(error: Exception) -> str:
+    """What a result says about an error."""
+    return f"{type(error).__name__}: {error}"[:_MOST_WORDS]
 
 
 def _say(answers: TextIO, content: dict[str, Any]) -> None:

@@ -62,7 +62,7 @@ def critical_difference_figure(
     for row, (rank, name) in enumerate(zip(ranks, names, strict=True)):
         color = MAIN if name == ours else INK
         ax.plot([1.0, rank], [row, row], color=GUIDE, linewidth=0.7, zorder=1)
-        ax.plot(rank, row, "o", color=color, markersize=6, zorder=4)
+        ax.plot(rank, row, "o", color=color, markersize=6, zorder=4, clip_on=False)
         ax.annotate(
             f"{rank:.2f}",
             (rank, row),
