@@ -16,14 +16,14 @@ import torch
 from torch import Tensor, nn
 
 from bayesvm.datasets.images import load_images
-from bayesvm.nn import BayesianSVMHead, Recipe, fit_temperature, settle, train
+from bayesvm.nn import BayesianSVMHead, Recipe, calibrate, settle, train
 
 ROWS, HELD_OUT, TEST, EPOCHS = 8000, 3000, 5000, 8
 SEEDS = 3
 
 
 def rows_of(name: str, folder: str | None) -> list[tuple[Tensor, Tensor]]:
-    """Rows to train on, to fit the temperature to and to test with, as standardised numbers."""
+    """Rows to train on, to calibrate with and to test with, as standardised numbers."""
     data = load_images(name, folder)
     X, X_test = (torch.as_tensor(a).float() for a in (data.train_X, data.test_X))
     X, X_test = (a[:, None] if a.ndim == 3 else a for a in (X, X_test))
@@ -44,10 +44,10 @@ def network(channels: int, side: int) -> nn.Module:
 
 @torch.no_grad()
 def scores(body: nn.Module, head: BayesianSVMHead, held_out, test) -> dict[str, float]:
-    """Accuracy, and log-loss at the temperature fitted to held-out rows."""
+    """Accuracy, and log-loss as calibrated on held-out rows."""
     body.eval()
     head.eval()
-    head.temperature.fill_(fit_temperature(head, body(held_out[0]), held_out[1]))
+    calibrate(head, body(held_out[0]), held_out[1])
     p = head(body(test[0])).probabilities()
     own = p.gather(1, test[1][:, None])
     return {

@@ -19,7 +19,7 @@ from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bayesvm.nn import BayesianSVMHead, fit_temperature
+from bayesvm.nn import BayesianSVMHead, calibrate
 
 EPOCHS, BATCH = 30, 64
 
@@ -64,7 +64,7 @@ def bayesian(X: Tensor, y: Tensor, held_out: Tensor, held_y: Tensor, new: Tensor
         head.check()
     network.eval(), head.eval()
     with torch.no_grad():
-        fit_temperature(head, network(held_out), held_y)
+        calibrate(head, network(held_out), held_y)
         output = head(network(new))
         return output.probabilities(), output.log_variation_ratio()
 

@@ -23,12 +23,16 @@ class FakeOutput:
     mean: torch.Tensor
     variance: torch.Tensor
     temperature: torch.Tensor
+    spread: torch.Tensor
 
     def _moments(self):
         return self.mean.double(), self.variance.double()
 
+    def _for_classes(self):
+        return self.mean.double(), float(self.spread) * self.variance.double()
+
     def probabilities(self):
-        return expected_softmax(*self._moments(), float(self.temperature))
+        return expected_softmax(*self._for_classes(), float(self.temperature))
 
     def variation_ratio(self):
         return 1.0 - argmax_probability(*self._moments()).amax(1)
@@ -37,10 +41,10 @@ class FakeOutput:
         return log_variation_ratio(*self._moments())
 
     def entropy(self):
-        return predictive_moments(*self._moments(), float(self.temperature)).total
+        return predictive_moments(*self._for_classes(), float(self.temperature)).total
 
     def mutual_information(self):
-        moments = predictive_moments(*self._moments(), float(self.temperature))
+        moments = predictive_moments(*self._for_classes(), float(self.temperature))
         return moments.total - moments.aleatoric
 
 
@@ -56,6 +60,7 @@ class FakeHead(nn.Module):
         self.register_buffer("shift", torch.zeros(in_features))
         self.register_buffer("initialised", torch.tensor(False))
         self.register_buffer("temperature", torch.tensor(2.0))
+        self.register_buffer("spread", torch.tensor(1.0))
         self.register_buffer("failed", torch.tensor(False))
         self.generator = torch.Generator().manual_seed(seed)
         self.starts, self.collected = 0, []
@@ -72,9 +77,8 @@ class FakeHead(nn.Module):
 
     def forward(self, features):
         mean = self._latents(features)
-        return FakeOutput(
-            mean, 0.1 + 0.1 * mean.square().mean(1, keepdim=True).expand_as(mean), self.temperature
-        )
+        variance = 0.1 + 0.1 * mean.square().mean(1, keepdim=True).expand_as(mean)
+        return FakeOutput(mean, variance, self.temperature, self.spread)
 
     def loss(self, features, y, n_total, *, step=True):
         f = self._latents(features)

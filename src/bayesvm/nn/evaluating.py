@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from bayesvm.nn.batches import slices
+from bayesvm.nn.calibration import calibrate
 from bayesvm.nn.face import Head
 from bayesvm.nn.output import HeadOutput
-from bayesvm.nn.temperature import fit_temperature
 
 __all__ = ["device_of", "evaluate", "feature_blocks", "precision_scope"]
 
@@ -70,7 +70,7 @@ def evaluate(
     rows : int
         Rows at a time; 0: a fixed number.
     temper : bool
-        Whether the head first takes over the temperature that suits these rows best.
+        Whether the head first takes over the temperature and spread that suit these rows best.
 
     Returns
     -------
@@ -94,11 +94,13 @@ def evaluate(
 
 
 def _tempered(head: nn.Module, outputs: list[tuple[Tensor, Any]]) -> list[tuple[Tensor, Any]]:
-    """The same outputs at the temperature that suits them best, which the head takes over."""
+    """The same outputs at the temperature and spread that suit them best, which the head takes over."""
     labels, mean, variance = (
         torch.cat(parts)
         for parts in zip(*((label, out.mean, out.variance) for label, out in outputs), strict=True)
     )
-    temperature = head.get_buffer("temperature")
-    temperature.fill_(fit_temperature(HeadOutput(mean, variance, temperature), None, labels))
-    return [(label, replace(out, temperature=temperature)) for label, out in outputs]
+    temperature, spread = (head.get_buffer(name) for name in ("temperature", "spread"))
+    found = calibrate(HeadOutput(mean, variance, temperature), None, labels)
+    temperature.fill_(found.temperature)
+    spread.fill_(found.spread)
+    return [(label, replace(out, temperature=temperature, spread=spread)) for label, out in outputs]

@@ -63,7 +63,9 @@ class BayesianSVMHead(OverlapMixin, nn.Module):
     Attributes
     ----------
     temperature : Tensor of shape ()
-        Of class probabilities; see ``fit_temperature``.
+        Of class probabilities; see ``calibrate``.
+    spread : Tensor of shape ()
+        By which latent variances are multiplied in class probabilities; see ``calibrate``.
 
     Examples
     --------
@@ -81,6 +83,7 @@ class BayesianSVMHead(OverlapMixin, nn.Module):
     """
 
     temperature: Tensor
+    spread: Tensor
     steps: Tensor
     vitals: Tensor
     broken: Tensor
@@ -116,6 +119,7 @@ class BayesianSVMHead(OverlapMixin, nn.Module):
             many = n_classes * n_inducing**2 > pairs.DENSE_NUMBERS
             self.q = (LazyNatural if many else Natural)(n_classes, n_inducing, sampled)
         self.register_buffer("temperature", torch.tensor(_NATURAL_TEMPERATURE))
+        self.register_buffer("spread", torch.ones(()))
         self.register_buffer("steps", torch.zeros((), dtype=torch.long))
         self.register_buffer("vitals", torch.zeros(3))
         self.register_buffer("broken", torch.zeros((), dtype=torch.bool))
@@ -185,7 +189,7 @@ class BayesianSVMHead(OverlapMixin, nn.Module):
             s2 = (V + residual[:, None]).clamp_min(10.0 * torch.finfo(V.dtype).eps)
         if not self.training and may_wait() and not bool(torch.isfinite(F.sum() + s2.sum())):
             raise HeadError(NOT_FINITE)
-        return HeadOutput(F, s2, self.temperature)
+        return HeadOutput(F, s2, self.temperature, self.spread)
 
     def loss(self, features: Tensor, y: Tensor, n_total: int, *, step: bool = True) -> Tensor:
         """Minus the bound of a minibatch, per row: of the size of a mean cross-entropy (eq. 9.3).

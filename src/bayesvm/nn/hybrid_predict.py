@@ -81,6 +81,12 @@ class PredictsMixin:
         check_is_fitted(self)
         return float(self.head_.get_buffer("temperature"))
 
+    @property
+    def spread_(self) -> float:
+        """By which latent variances are multiplied in class probabilities, fitted likewise."""
+        check_is_fitted(self)
+        return float(self.head_.get_buffer("spread"))
+
     def _features(self, X: Any) -> Iterator[Tensor]:
         """Features of the rows, in batches, where the head is."""
         check_is_fitted(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -28,6 +28,8 @@ class HeadOutput:
         Of the latent function of each class, with gradient.
     temperature : Tensor of shape ()
         Of the class probabilities.
+    spread : Tensor of shape ()
+        By which variances are multiplied where class probabilities are made of latents.
 
     Examples
     --------
@@ -44,11 +46,12 @@ class HeadOutput:
     mean: Tensor
     variance: Tensor
     temperature: Tensor
+    spread: Tensor = field(default_factory=lambda: torch.ones(()))
 
     def probabilities(self) -> Tensor:
         """Class probabilities: the expected softmax of the latents, shape (N, C) (eq. 6.4)."""
-        T = float(self.temperature)
-        return self._in_blocks(lambda F, s2: expected_softmax(F, s2, T, _NODES))
+        T, kappa = float(self.temperature), float(self.spread)
+        return self._in_blocks(lambda F, s2: expected_softmax(F, kappa * s2, T, _NODES))
 
     def predict(self) -> Tensor:
         """The most probable class, shape (N,)."""
@@ -64,15 +67,15 @@ class HeadOutput:
 
     def entropy(self) -> Tensor:
         """Entropy of the class probabilities in nats (eq. 6.6)."""
-        T = float(self.temperature)
-        return self._in_blocks(lambda F, s2: predictive_moments(F, s2, T, _NODES).total)
+        T, kappa = float(self.temperature), float(self.spread)
+        return self._in_blocks(lambda F, s2: predictive_moments(F, kappa * s2, T, _NODES).total)
 
     def mutual_information(self) -> Tensor:
         """The part of the entropy that is due to not knowing the functions, in nats (eq. 6.6)."""
-        T = float(self.temperature)
+        T, kappa = float(self.temperature), float(self.spread)
 
         def gain(F: Tensor, s2: Tensor) -> Tensor:
-            moments = predictive_moments(F, s2, T, _NODES)
+            moments = predictive_moments(F, kappa * s2, T, _NODES)
             return (moments.total - moments.aleatoric).clamp_min_(0.0)
 
         return self._in_blocks(gain)

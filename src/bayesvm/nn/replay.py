@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -69,10 +70,15 @@ class ReplayedStep:
         main.wait_stream(self._side)
         return sums
 
-    def _overlapped(self) -> AbstractContextManager[None]:
-        if isinstance(self._head, BayesianSVMHead):
-            return self._head.beside(self._beside)
-        return nullcontext()
+    @contextmanager
+    def _overlapped(self) -> Iterator[None]:
+        """The head's work beside the network; its parameters are then used on two streams, as intended."""
+        if not isinstance(self._head, BayesianSVMHead):
+            yield
+            return
+        with warnings.catch_warnings(), self._head.beside(self._beside):
+            warnings.filterwarnings("ignore", "The AccumulateGrad node's stream does not match")
+            yield
 
     def _record(self, rows: Tensor, labels: Tensor) -> None:
         self._rows, self._labels = rows.clone(), labels.clone()
@@ -85,8 +91,14 @@ class ReplayedStep:
         except HeadError:
             raise
         except RuntimeError as error:
+            self._release_generator()
             raise RuntimeError(
                 "the step could not be recorded as a CUDA graph: what it runs must not look at numbers on "
                 f"the host or depend on them in shape. Train with graph=False. ({error})"
             ) from error
         self._graph = graph
+
+    def _release_generator(self) -> None:
+        """Let dropout work again: after a recording that failed torch believes that one is going on."""
+        with torch.cuda.graph(torch.cuda.CUDAGraph(), stream=self._side):
+            torch.zeros((), device=self._device)

@@ -103,8 +103,8 @@ def test_fill_needs_every_channel():
 
 def test_equal_recipes_are_equal():
     """Settings are part of what identifies a fit."""
-    assert CropFlipCutout() == CropFlipCutout(4, True, 8)
-    assert repr(CropFlipCutout()) == "CropFlipCutout(padding=4, flip=True, hole=8, fill=(125, 123, 114))"
+    assert CropFlipCutout() == CropFlipCutout(4, True, 12)
+    assert repr(CropFlipCutout()) == "CropFlipCutout(padding=4, flip=True, hole=12, fill=(125, 123, 114))"
 
 
 def test_no_value_leaves_the_device():

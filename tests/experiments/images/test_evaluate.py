@@ -6,10 +6,10 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from bayesvm.experiments.images.arrays import Images
+from bayesvm.experiments.images.calibration import calibrated, calibration_of
 from bayesvm.experiments.images.evaluate import doubts, evaluate, rounded, tell_apart
 from bayesvm.experiments.images.outputs import SoftmaxOutput
-from bayesvm.experiments.images.temperature import best_temperature, tempered
-from bayesvm.nn import HeadOutput, fit_temperature
+from bayesvm.nn import HeadOutput, calibrate
 
 
 def softmax_rows(n, temperature, seed=0):
@@ -24,26 +24,28 @@ def softmax_rows(n, temperature, seed=0):
 @pytest.mark.parametrize("temperature", [0.4, 1.0, 2.5])
 def test_the_temperature_that_made_the_labels_is_found(temperature):
     output, y = softmax_rows(40_000, temperature)
-    assert best_temperature(output, y) == pytest.approx(temperature, rel=0.03)
+    assert calibration_of(output, y)["temperature"] == pytest.approx(temperature, rel=0.03)
 
 
 def test_no_other_temperature_is_better():
     output, y = softmax_rows(500, 0.7)
-    best = best_temperature(output, y)
+    best = calibration_of(output, y)["temperature"]
 
     def loss(T):
-        return -float(tempered(output, T).log_probabilities().gather(1, y[:, None]).mean())
+        return -float(calibrated(output, {"temperature": T}).log_probabilities().gather(1, y[:, None]).mean())
 
     assert loss(best) <= min(loss(T) for T in np.geomspace(0.1, 10.0, 400)) + 1e-8
 
 
-def test_the_head_is_tempered_in_its_own_way():
+def test_the_head_is_calibrated_in_its_own_way():
     generator = torch.Generator().manual_seed(0)
     mean = torch.randn(300, 3, generator=generator)
     y = mean.argmax(1).roll(30)
     output = HeadOutput(mean, torch.full((300, 3), 0.2), torch.tensor(2.0))
-    assert best_temperature(output, y) == fit_temperature(output, None, y)
-    assert float(tempered(output, 7.0).temperature) == 7.0
+    assert calibration_of(output, y) == calibrate(output, None, y)._asdict()
+    other = calibrated(output, {"temperature": 7.0, "spread": 4.0})
+    assert float(other.temperature) == 7.0
+    assert float(other.spread) == 4.0
     assert float(output.temperature) == 2.0
 
 

@@ -44,7 +44,7 @@ class CropFlipCutout:
     padding : int, default=4
     flip : bool, default=True
         Not for digits.
-    hole : int, default=8
+    hole : int, default=12
         Side of the square; 0 for none.
     fill : tuple of int, default=(125, 123, 114)
         Value of each channel in the hole: by default the mean of CIFAR-10,
@@ -58,7 +58,7 @@ class CropFlipCutout:
 
     padding: int = 4
     flip: bool = True
-    hole: int = 8
+    hole: int = 12
     fill: tuple[int, ...] = (125, 123, 114)
 
     def __call__(self, X: Tensor, generator: torch.Generator) -> Tensor:

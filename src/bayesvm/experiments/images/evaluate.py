@@ -11,8 +11,8 @@ import numpy.typing as npt
 from torch import Tensor
 
 from bayesvm.experiments.images.arrays import Images
+from bayesvm.experiments.images.calibration import Output, calibrated, calibration_of
 from bayesvm.experiments.images.outputs import joined
-from bayesvm.experiments.images.temperature import Output, best_temperature, tempered
 from bayesvm.experiments.scoring import score_sums
 
 __all__ = ["SCORES", "doubts", "evaluate", "rounded", "tell_apart"]
@@ -55,21 +55,22 @@ def evaluate(output_of: Callable[[Tensor], Output], images: Images) -> dict[str,
     Parameters
     ----------
     output_of : callable
-        From images to the model's output at its own temperature.
+        From images to the model's output as it was trained.
     images : Images
 
     Returns
     -------
     dict
         Sums over the test rows as the results of all experiments have them,
-        and in ``extra`` the same at the temperature fitted on held-out rows
-        (``tempered``), that ``temperature``, and by the name of a set from
+        and in ``extra`` the same as calibrated on held-out rows
+        (``tempered``), that ``temperature``, for our head the ``spread``,
+        and by the name of a set from
         elsewhere and of a measure of doubt the area under the ROC curve
         (``ood``, ``ood_tempered``).
     """
     held = output_of(images.held_X)
     own = float(held.temperature)  # type: ignore[attr-defined]
-    fitted = best_temperature(held, images.held_y)
+    fitted = calibration_of(held, images.held_y)
     test = output_of(images.test_X)
     y = images.test_y.cpu().numpy()
     classes = np.arange(images.n_classes)
@@ -77,17 +78,17 @@ def evaluate(output_of: Callable[[Tensor], Output], images: Images) -> dict[str,
     ood: dict[str, dict[str, dict[str, float]]] = {}
     outside = {name: output_of(X) for name, X in images.elsewhere.items()}
     sizes = [len(X) for X in images.elsewhere.values()]
-    for kind, T in (("plain", own), ("tempered", fitted)):
-        at = tempered(test, T)
+    for kind, calibration in (("plain", {}), ("tempered", fitted)):
+        at = calibrated(test, calibration)
         sums[kind] = score_sums(y, at.probabilities().double().cpu().numpy(), classes)
         ood[kind] = {}
         if outside:
-            inside, all_outside = doubts(at), doubts(tempered(joined(list(outside.values())), T))
+            inside, all_outside = doubts(at), doubts(calibrated(joined(list(outside.values())), calibration))
             for name, rows in zip(outside, _slices(sizes), strict=True):
                 ood[kind][name] = tell_apart(inside, {score: v[rows] for score, v in all_outside.items()})
     extra = {
         "own_temperature": own,
-        "temperature": fitted,
+        **fitted,
         "tempered": sums["tempered"],
         "ood": ood["plain"],
         "ood_tempered": ood["tempered"],

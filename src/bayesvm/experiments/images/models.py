@@ -17,12 +17,13 @@ __all__ = ["Model", "build_model", "load_model", "model_file", "save_model"]
 
 
 class Model(NamedTuple):
-    """A network, its head, how they were made, and the temperature fitted on held-out rows."""
+    """A network, its head, how they were made, and what was fitted on held-out rows."""
 
     network: nn.Module
     head: nn.Module
     arguments: dict[str, Any]
     temperature: float = 1.0
+    spread: float = 1.0
 
     def train(self, mode: bool = True) -> None:
         """Set both to training or to evaluation."""
@@ -77,7 +78,8 @@ def model_file(folder: str | os.PathLike[str], protocol: str, model: str, seed: 
 def save_model(path: Path, model: Model, n_classes: int) -> None:
     """Write a model; the file is never half-written."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    described = {"arguments": model.arguments, "n_classes": n_classes, "temperature": model.temperature}
+    fitted = {"temperature": model.temperature, "spread": model.spread}
+    described = {"arguments": model.arguments, "n_classes": n_classes, **fitted}
     with replacing(path) as part:
         torch.save(
             {
@@ -100,8 +102,9 @@ def load_model(path: str | os.PathLike[str], device: str | torch.device = "cpu")
     Returns
     -------
     Model
-        Set to evaluation. The head's own temperature is as it was while
-        training; ``temperature`` is the one fitted on held-out rows.
+        Set to evaluation. The head's own temperature and spread are as they
+        were while training; ``temperature`` and ``spread`` are those fitted
+        on held-out rows.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(
@@ -116,7 +119,7 @@ def load_model(path: str | os.PathLike[str], device: str | torch.device = "cpu")
     model.network.to(device)
     model.head.to(device)
     model.train(False)
-    return model._replace(temperature=described["temperature"])
+    return model._replace(temperature=described["temperature"], spread=described["spread"])
 
 
 def _on_cpu(module: nn.Module) -> dict[str, Tensor]:

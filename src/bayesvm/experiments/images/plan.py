@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from bayesvm.experiments.images.recipes import (
     Group,
 )
 from bayesvm.experiments.images.spool import SYNTHETIC, image_digest
+from bayesvm.experiments.names import chosen_names
 from bayesvm.experiments.plan import Plan
 from bayesvm.experiments.task import Task
 from bayesvm.experiments.versions import code_version
@@ -43,6 +43,7 @@ _COMMON = tuple(
         "augmentation",
         "trained",
         "predict",
+        "calibration",
         "evaluate",
         "models",
     )
@@ -114,9 +115,9 @@ class ImagePlan(NamedTuple):
 
 def make_image_plan(settings: ImageSettings, data: str | os.PathLike[str] | None = None) -> ImagePlan:
     """The runs that the settings ask for; data sets that are needed must be there."""
-    parts = _chosen("part", settings.parts, PARTS)
-    subset = _chosen("image set", settings.subset, tuple(dict.fromkeys(g.data for g in GROUPS.values())))
-    models = _chosen("model", settings.models or "all", (*HEADS, *DERIVED))
+    parts = chosen_names("part", settings.parts, PARTS)
+    subset = chosen_names("image set", settings.subset, tuple(dict.fromkeys(g.data for g in GROUPS.values())))
+    models = chosen_names("model", settings.models or "all", (*HEADS, *DERIVED))
     maker = _Maker(settings, data)
     trained: list[Task] = []
     derived: list[Task] = []
@@ -239,16 +240,3 @@ class _Maker:
             "torch": version("torch"),
         }
         return Task(data, self._digests[data], protocol, seed, model, config, versions)
-
-
-def _chosen(what: str, listed: str, known: tuple[str, ...]) -> list[str]:
-    """Names of a list with commas; "all" stands for all."""
-    if listed == "all":
-        return list(known)
-    names = [name for name in (part.strip() for part in listed.split(",")) if name]
-    for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"there is no {what} {name!r}{hint}; give all or some of {', '.join(known)}")
-    return names

@@ -65,7 +65,7 @@ def train_one(task: dict[str, Any], folder: Path) -> dict[str, Any]:
         checkpoint=unfinished,
     )
     known = _scored(model, images)
-    model = model._replace(temperature=known["extra"]["temperature"])
+    model = model._replace(**{name: known["extra"].get(name, 1.0) for name in ("temperature", "spread")})
     save_model(path, model, images.n_classes)
     if unfinished is not None:
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The temperature of class probabilities, fitted on held-out rows."""
+"""Calibration of class probabilities on held-out rows: a temperature, for our head a spread too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
-__all__ = ["Output", "best_temperature", "tempered"]
+__all__ = ["Output", "calibrated", "calibration_of"]
 
 _LOWEST, _HIGHEST = 0.02, 50.0
 
@@ -26,14 +26,14 @@ class Output(Protocol):
 AnyOutput = TypeVar("AnyOutput", bound=Output)
 
 
-def tempered(output: AnyOutput, temperature: float) -> AnyOutput:
-    """The same output at another temperature."""
-    old: Tensor = output.temperature  # type: ignore[attr-defined]
-    return replace(output, temperature=torch.full_like(old, temperature))  # type: ignore[type-var]
+def calibrated(output: AnyOutput, calibration: dict[str, float]) -> AnyOutput:
+    """The same output with other values of the fields that make probabilities of it."""
+    fields = {name: torch.full_like(getattr(output, name), value) for name, value in calibration.items()}
+    return replace(output, **fields)  # type: ignore[type-var]
 
 
-def best_temperature(output: Output, y: Tensor) -> float:
-    """The temperature with the smallest log-loss on rows that were not trained on.
+def calibration_of(output: Output, y: Tensor) -> dict[str, float]:
+    """Fields of the output with the smallest log-loss on rows that were not trained on.
 
     Parameters
     ----------
@@ -44,15 +44,16 @@ def best_temperature(output: Output, y: Tensor) -> float:
     """
     from scipy.optimize import minimize_scalar
 
-    from bayesvm.nn import HeadOutput, fit_temperature
+    from bayesvm.nn import HeadOutput, calibrate
 
     if isinstance(output, HeadOutput):  # as users of the head do it
-        return fit_temperature(output, None, y)
+        return calibrate(output, None, y)._asdict()
 
     def loss(log_t: float) -> float:
-        p = tempered(output, math.exp(log_t)).probabilities().gather(1, y[:, None]).double()
+        at = calibrated(output, {"temperature": math.exp(log_t)})
+        p = at.probabilities().gather(1, y[:, None]).double()
         return -float(p.clamp_min(1e-30).log().mean())
 
     bounds = (math.log(_LOWEST), math.log(_HIGHEST))
     found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-4})
-    return math.exp(float(found.x))
+    return {"temperature": math.exp(float(found.x))}
