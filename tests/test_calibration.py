@@ -144,3 +144,18 @@ def test_offsets_of_extreme_weights_are_finite():
     y = F.argmax(1)
     for size in (1e-200, 1e200):
         assert bool(torch.isfinite(fit_offsets(F, s2, y, torch.full((50,), size, dtype=F.dtype), 2.0)).all())
+
+
+def test_classes_of_few_rows_are_left_alone():
+    """Leave-one-out always votes against a class without its only row."""
+    _, F, s2 = moments(60, 4, seed=9)
+    y = torch.arange(60) % 2
+    y[:2] = torch.tensor([2, 3])
+    F[:2, 2:] -= 5.0  # as if nothing were known of them
+    b = fit_offsets(F, s2, y, torch.ones(60).double(), 2.0)
+    assert b[2:].tolist() == [0.0, 0.0]
+    assert float(b[:2].sum()) == pytest.approx(0.0, abs=1e-12)
+    heavy = fit_offsets(F, s2, y, torch.full((60,), 5.0).double(), 2.0)  # five rows of each
+    assert float(heavy[2:].abs().max()) > 0.1
+    few = torch.arange(4)
+    assert not fit_offsets(F[:4], s2[:4], few, torch.ones(4).double(), 2.0).any()
