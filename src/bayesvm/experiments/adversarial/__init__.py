@@ -1,0 +1,56 @@
+"""Attacks on the networks of the experiment on images, and how well doubt tells attacked images.
+
+Nothing heavy is imported before a name of this package is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayesvm.experiments.adversarial.page import save_adversarial_figures, write_adversarial_page
+    from bayesvm.experiments.adversarial.page_tables import detection_csv
+    from bayesvm.experiments.adversarial.plan import (
+        AdversarialPlan,
+        AdversarialSettings,
+        make_adversarial_plan,
+    )
+    from bayesvm.experiments.adversarial.run import run_adversarial
+    from bayesvm.experiments.adversarial.summary import AdversarialSummary, summarise_adversarial
+
+__all__ = [
+    "AdversarialPlan",
+    "AdversarialSettings",
+    "AdversarialSummary",
+    "detection_csv",
+    "make_adversarial_plan",
+    "run_adversarial",
+    "save_adversarial_figures",
+    "summarise_adversarial",
+    "write_adversarial_page",
+]
+
+_HOME = {
+    "AdversarialPlan": "plan",
+    "AdversarialSettings": "plan",
+    "AdversarialSummary": "summary",
+    "detection_csv": "page_tables",
+    "make_adversarial_plan": "plan",
+    "run_adversarial": "run",
+    "save_adversarial_figures": "page",
+    "summarise_adversarial": "summary",
+    "write_adversarial_page": "page",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'bayesvm.experiments.adversarial' has no attribute {name!r}")
+    value = getattr(import_module(f"bayesvm.experiments.adversarial.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
