@@ -19,9 +19,9 @@ __all__ = ["ROOT", "environment", "source_version", "write_json"]
 ROOT = Path(__file__).resolve().parents[1]
 
 
-# Parts of the library that no benchmark runs.
+# Parts of the library that take no part in fits and predictions.
 _ELSEWHERE = (
-    *("__main__.py", "chains_export.py", "cli", "datasets", "experiments"),
+    *("__main__.py", "active", "adversarial", "chains_export.py", "cli", "datasets", "experiments"),
     *("files.py", "nn", "persistence.py", "plotting", "report", "tables"),
 )
 

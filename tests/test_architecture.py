@@ -52,6 +52,8 @@ def _starts(name: str, *prefixes: str) -> bool:
 core = [p for p in FILES if _within(p, "core")]
 inference = [p for p in FILES if _within(p, "inference")]
 networks = [p for p in FILES if _within(p, "nn")]
+active = [p for p in FILES if _within(p, "active")]
+adversarial = [p for p in FILES if _within(p, "adversarial")]
 # Everything between inference and the faces: no formula of theirs may need an estimator.
 middle = [
     p for p in FILES if p.parent == PACKAGE and p.name not in ("__init__.py", "__main__.py", "persistence.py")
@@ -97,9 +99,42 @@ def test_networks_stand_on_the_core(path):
     assert _third_party(path) <= {"torch", "numpy"} | face
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if not _within(p, "nn", *APPLICATIONS)], ids=_name)
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if not _within(p, "nn", "adversarial", *APPLICATIONS)], ids=_name
+)
 def test_only_applications_know_of_networks(path):
     assert not any(_starts(name, "bayesvm.nn") for name in _of_the_library(path))
+
+
+@pytest.mark.parametrize("path", active, ids=_name)
+def test_active_learning_stands_on_core_and_estimators(path):
+    own = ("bayesvm.core", "bayesvm.latents", "bayesvm.model", "bayesvm.tables", "bayesvm.active", *PUBLIC)
+    assert all(name == "bayesvm" or _starts(name, *own) for name in _of_the_library(path))
+    # scikit-activeml where its class is subclassed; the loop does without.
+    face = {"skactiveml"} if path.name == "policies.py" else set()
+    table = {"pandas"} if path.name.startswith("label") else set()
+    assert _third_party(path) <= {"torch", "numpy", "scipy", "sklearn"} | face | table
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if not _within(p, "active", *APPLICATIONS)], ids=_name)
+def test_only_applications_know_of_active_learning(path):
+    assert not any(_starts(name, "bayesvm.active") for name in _of_the_library(path))
+
+
+@pytest.mark.parametrize("path", adversarial, ids=_name)
+def test_attacks_and_detectors_stand_on_core_and_networks(path):
+    own = ("bayesvm.core", "bayesvm.nn", "bayesvm.adversarial")
+    assert all(_starts(name, *own) for name in _of_the_library(path))
+    # The toolbox where its classes are subclassed; scores and attacks do without.
+    face = {"art"} if path.name in ("estimator.py", "detector.py") else set()
+    assert _third_party(path) <= {"torch", "numpy", "sklearn"} | face
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if not _within(p, "adversarial", *APPLICATIONS)], ids=_name
+)
+def test_only_applications_know_of_adversarial_images(path):
+    assert not any(_starts(name, "bayesvm.adversarial") for name in _of_the_library(path))
 
 
 @pytest.mark.parametrize("path", middle, ids=_name)
@@ -138,9 +173,13 @@ def _allowed(path: Path) -> tuple[tuple[str, ...], set[str]]:
         modules = (*PUBLIC, *models, "bayesvm.datasets", "bayesvm.experiments", "bayesvm.report.svg")
         if _within(path.parent, "experiments") and path.parent.name == "images":
             modules = (*modules, "bayesvm.nn")
+        if path.parent.name == "adversarial":
+            modules = (*modules, "bayesvm.adversarial")
+        if path.parent.name == "active":
+            modules = (*modules, "bayesvm.active")
         return modules, science | {"jinja2", "matplotlib", "torch"}
     packages = science | {"pandas", "typer", "rich"}
-    modules = ("bayesvm.tables", "bayesvm.report", "bayesvm.experiments", "bayesvm.cli")
+    modules = ("bayesvm.active", "bayesvm.tables", "bayesvm.report", "bayesvm.experiments", "bayesvm.cli")
     return (*PUBLIC, *modules), packages
 
 
@@ -167,6 +206,11 @@ def test_the_library_knows_nothing_of_its_applications(path):
     applications = tuple(f"bayesvm.{name}" for name in APPLICATIONS)
     if path.name == "__main__.py":
         assert _of_the_library(path) <= {"bayesvm.cli", "bayesvm.cli.main"}
+    elif path.parent.name == "active" and path.name.startswith("label"):
+        # Labelling a table goes through the pipeline of tables; the loop itself knows arrays alone.
+        assert not any(
+            _starts(name, *set(applications) - {"bayesvm.tables"}) for name in _of_the_library(path)
+        )
     else:
         assert not any(_starts(name, *applications) for name in _of_the_library(path))
 
@@ -216,9 +260,9 @@ def test_imports_have_no_cycles():
 
 
 OPTIONAL = {
-    *("arviz", "hypothesis", "jinja2", "matplotlib", "pandas", "polars", "pyarrow"),
+    *("art", "arviz", "hypothesis", "jinja2", "matplotlib", "pandas", "polars", "pyarrow"),
     *("pytest", "rich", "skops", "skrub", "typer"),
-    *("gpytorch", "lightgbm", "pmlb", "pooch", "safetensors", "scikit_posthocs"),
+    *("gpytorch", "lightgbm", "pmlb", "pooch", "safetensors", "scikit_posthocs", "skactiveml"),
 }
 
 
@@ -246,12 +290,25 @@ def test_importing_the_library_leaves_networks_alone():
     assert not _loaded_by("import bayesvm.nn; bayesvm.nn.BayesianSVMHead") & (OPTIONAL | {"sklearn", "scipy"})
 
 
+def test_active_learning_does_without_the_package_whose_contract_it_follows():
+    assert "torch" not in _loaded_by("import bayesvm.active")
+    light = "import bayesvm.active as a; a.ActiveLearner, a.RULES, a.variation_ratio_scores"
+    assert "skactiveml" not in _loaded_by(light)
+
+
+def test_importing_scores_and_attacks_does_without_the_toolbox():
+    assert "torch" not in _loaded_by("import bayesvm.adversarial")
+    light = "import bayesvm.adversarial as a; a.score_images, a.fgsm, a.AdaptiveAttack, a.roc_auc"
+    assert not _loaded_by(light) & (OPTIONAL | {"sklearn", "scipy"})
+
+
 def test_importing_the_applications_is_light():
     """Names come when they are used, so that help comes at once."""
     loaded = _loaded_by("import bayesvm, bayesvm.tables, bayesvm.cli, bayesvm.__main__")
     assert not loaded & (OPTIONAL | {"numpy", "scipy", "sklearn", "torch"})
     loaded = _loaded_by("import bayesvm.datasets, bayesvm.experiments, bayesvm.experiments.worker")
     loaded |= _loaded_by("import bayesvm.datasets.images, bayesvm.experiments.images")
+    loaded |= _loaded_by("import bayesvm.experiments.active, bayesvm.experiments.adversarial")
     assert not loaded & (OPTIONAL | {"numpy", "scipy", "sklearn", "torch"})
 
 

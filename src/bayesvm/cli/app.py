@@ -13,7 +13,12 @@ from typing import Annotated
 import typer
 
 from bayesvm._version import __version__
+from bayesvm.cli import (  # they add their commands to those of experiments
+    experiments_active,  # noqa: F401
+    experiments_adversarial,  # noqa: F401
+)
 from bayesvm.cli.experiments import Task, report, reproduce
+from bayesvm.cli.options import names_in
 
 __all__ = ["Task", "app"]
 
@@ -147,6 +152,81 @@ def evaluate(
     from bayesvm.cli.evaluate import evaluate_command
 
     return partial(evaluate_command, model, table, max_error, as_json)
+
+
+@app.command()
+def label(
+    pool: Annotated[Path, typer.Argument(metavar="POOL", help="CSV, TSV or Parquet file of rows to label.")],
+    target: Annotated[
+        str, typer.Option("--target", "-t", metavar="COLUMN", help="Column of the labels; may be a new one.")
+    ],
+    labels: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where every answer goes at once [default: POOL.labels.csv]"),
+    ] = None,
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Which row next: variation_ratio, softmax_entropy, margin, entropy, bald, batch or random.",
+        ),
+    ] = "variation_ratio",
+    classes: Annotated[
+        str | None, typer.Option(metavar="A,B,C", help="Classes that will occur [default: those met so far]")
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(metavar="A,B,C", help="Columns to show [default: those that fit]")
+    ] = None,
+    n_queries: Annotated[
+        int | None, typer.Option("--n-queries", "-n", min=0, metavar="N", help="End after so many labels.")
+    ] = None,
+    oracle: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Ask nobody: take the labels from this table."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the pool with its labels at the end."),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", "-m", metavar="FILE", help="Fit and save a model of the labels at the end."),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Column the model does not use; may be given again."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the model and of the first rows.")] = 0,
+    ask_skipped: Annotated[bool, typer.Option("--ask-skipped", help="Ask again about skipped rows.")] = False,
+    rows_unchanged: Annotated[
+        bool,
+        typer.Option("--rows-unchanged", help="The pool has changed, but its rows are in the old order."),
+    ] = False,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print questions and errors only.")] = False,
+) -> Task:
+    """Label a table row by row, the row that teaches the model most first."""
+    from bayesvm.cli.label import LabelOptions, label_command
+
+    options = LabelOptions(
+        pool=pool,
+        target=target,
+        labels=labels,
+        policy=policy,
+        classes=names_in("--classes", classes),
+        columns=names_in("--columns", columns),
+        n_queries=n_queries,
+        oracle=oracle,
+        output=output,
+        model=model,
+        ignore=tuple(ignore or ()),
+        seed=seed,
+        ask_skipped=ask_skipped,
+        rows_unchanged=rows_unchanged,
+        as_json=as_json,
+        quiet=quiet,
+    )
+    return partial(label_command, options)
 
 
 @app.command()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bayesvm.cli.notes import collected_notes, print_notes
-from bayesvm.cli.options import check_share
+from bayesvm.cli.options import check_place, check_share
 from bayesvm.cli.progress import FitProgress, shown_progress
 from bayesvm.cli.sections import print_json, print_sections
 from bayesvm.cli.status import DONE, INTERRUPTED
@@ -128,22 +127,7 @@ def _outputs(options: FitOptions) -> tuple[Path, Path | None]:
     model = options.model or Path(f"{stem}.skops")
     report = None if options.no_report else options.report or Path(f"{stem}.html")
     taken = {} if options.table is None else {options.table.resolve(): "the table"}
-    _check_place("--model", model, taken, options.overwrite)
+    check_place("--model", model, taken, options.overwrite)
     if report is not None:
-        _check_place("--report", report, {**taken, model.resolve(): "--model"}, options.overwrite)
+        check_place("--report", report, {**taken, model.resolve(): "--model"}, options.overwrite)
     return model, report
-
-
-def _check_place(option: str, path: Path, taken: dict[Path, str], overwrite: bool) -> None:
-    target = path.resolve()
-    folder = str(target.parent)
-    if target in taken:
-        raise ValueError(f"{option} {str(path)!r} is {taken[target]} already; give another name")
-    if target.is_dir():
-        raise ValueError(f"{option} {str(path)!r} is a folder; give the name of a file")
-    if not target.parent.is_dir():
-        raise ValueError(f"{option}: the folder {folder!r} does not exist; create it first")
-    if not os.access(folder, os.W_OK):
-        raise ValueError(f"{option}: you may not write into the folder {folder!r}; choose another")
-    if target.exists() and not overwrite:
-        raise ValueError(f"{option} {str(path)!r} exists; give another name, or allow --overwrite")

@@ -16,7 +16,7 @@ from bayesvm.cli.status import DONE
 if TYPE_CHECKING:
     from bayesvm.experiments import Result
 
-__all__ = ["ReportOptions", "report_command", "report_images_command"]
+__all__ = ["Findings", "ReportOptions", "report_command", "report_images_command", "write_report"]
 
 
 @dataclass(frozen=True)
@@ -32,41 +32,45 @@ class ReportOptions:
 
 def report_command(options: ReportOptions) -> int:
     """Report on structured data."""
-    return _report(options, "structured", _structured)
+    return write_report(options, "structured", _structured)
 
 
 def report_images_command(options: ReportOptions) -> int:
     """Report on images."""
-    return _report(options, "images", _images)
+    return write_report(options, "images", _images)
 
 
-class _Findings(NamedTuple):
-    """What a report is made of: numbers, lines for the terminal, and ways to draw and to write."""
+class Findings(NamedTuple):
+    """What a report is made of: numbers, lines for the terminal, and ways to draw, to write and to list.
+
+    Without ``table`` there is a row for each fit.
+    """
 
     numbers: dict[str, Any]
     facts: list[Row]
     draw: Callable[[Path], list[Path]]
     write: Callable[[Path], Path]
+    table: Callable[[], str] | None = None
 
 
-def _structured(results: list[Result]) -> _Findings:
+def _structured(results: list[Result]) -> Findings:
     from bayesvm.experiments import save_figures, summarise, write_page
 
     summary = summarise(results)
     numbers = summary.as_dict()
-    return _Findings(numbers, _facts(numbers), partial(save_figures, summary), partial(write_page, summary))
+    return Findings(numbers, _facts(numbers), partial(save_figures, summary), partial(write_page, summary))
 
 
-def _images(results: list[Result]) -> _Findings:
+def _images(results: list[Result]) -> Findings:
     from bayesvm.experiments.images import save_image_figures, summarise_images, write_image_page
 
     summary = summarise_images(results)
     numbers = summary.as_dict()
     draw, write = partial(save_image_figures, summary), partial(write_image_page, summary)
-    return _Findings(numbers, _image_facts(numbers), draw, write)
+    return Findings(numbers, _image_facts(numbers), draw, write)
 
 
-def _report(options: ReportOptions, name: str, find: Callable[[list[Result]], _Findings]) -> int:
+def write_report(options: ReportOptions, name: str, find: Callable[[list[Result]], Findings]) -> int:
     """Read the results and write what was asked for; the page if nothing was."""
     with shown_progress() as steps:
         steps.start("Reading the results")
@@ -85,7 +89,8 @@ def _report(options: ReportOptions, name: str, find: Callable[[list[Result]], _F
             written.append(("summary", str(options.json)))
         if options.table is not None:
             with replacing(options.table) as part:
-                part.write_text(tidy_csv(results), encoding="utf-8")
+                content = tidy_csv(results) if found.table is None else found.table()
+                part.write_text(content, encoding="utf-8")
             written.append(("table", str(options.table)))
         if options.figures is not None:
             steps.start("Drawing")

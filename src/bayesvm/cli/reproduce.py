@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from bayesvm.cli.experiment_progress import shown_fits
 from bayesvm.cli.status import DONE, FAULT, INTERRUPTED
@@ -16,7 +16,30 @@ if TYPE_CHECKING:
     from bayesvm.experiments import Listener, Outcome, Task
     from bayesvm.experiments.run import Standing
 
-__all__ = ["ImageOptions", "ReproduceOptions", "reproduce_command", "reproduce_images_command"]
+__all__ = [
+    "ImageOptions",
+    "ReproduceOptions",
+    "RunOptions",
+    "check_results",
+    "list_fits",
+    "make_fits",
+    "reproduce_command",
+    "reproduce_images_command",
+    "standing_before",
+]
+
+
+class RunOptions(Protocol):
+    """What the arguments of all experiments have in common."""
+
+    @property
+    def results(self) -> Path: ...
+
+    @property
+    def retry(self) -> bool: ...
+
+    @property
+    def any_version(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -43,7 +66,7 @@ def reproduce_command(options: ReproduceOptions) -> int:
     from bayesvm.experiments import make_plan, run_plan
     from bayesvm.experiments.versions import check_device
 
-    _check_results(options.results)
+    check_results(options.results)
     if options.protocol not in ("paper", "olson", "both"):
         raise ValueError(f"--protocol {options.protocol!r} is not known; give paper, olson or both")
     protocols = ("paper", "olson") if options.protocol == "both" else (options.protocol,)
@@ -58,12 +81,12 @@ def reproduce_command(options: ReproduceOptions) -> int:
         timeout=options.timeout,
         shorten=_epochs(options.shorten),
     )
-    before = _before(plan.tasks, options)
+    before = standing_before(plan.tasks, options)
     for name, why in plan.absent.items():
         sys.stderr.write(f"bayesvm: note: {name} does not take part: {why}\n")
     if options.dry_run:
-        return _list(before)
-    return _run(
+        return list_fits(before)
+    return make_fits(
         options.results,
         before,
         lambda listener: run_plan(
@@ -103,7 +126,7 @@ def reproduce_images_command(options: ImageOptions) -> int:
     """Make the runs that are not known yet."""
     from bayesvm.experiments.images import ImageSettings, make_image_plan, run_images
 
-    _check_results(options.results)
+    check_results(options.results)
     settings = ImageSettings(
         parts=options.group,
         subset=options.subset,
@@ -115,10 +138,10 @@ def reproduce_images_command(options: ImageOptions) -> int:
         compile=options.compile,
     )
     plan = make_image_plan(settings, options.data)
-    before = _before(plan.tasks, options)
+    before = standing_before(plan.tasks, options)
     if options.dry_run:
-        return _list(before)
-    return _run(
+        return list_fits(before)
+    return make_fits(
         options.results,
         before,
         lambda listener: run_images(
@@ -134,7 +157,7 @@ def reproduce_images_command(options: ImageOptions) -> int:
     )
 
 
-def _check_results(results: Path) -> None:
+def check_results(results: Path) -> None:
     """Refuse a place where no file can be, before hours are spent on what could not be kept."""
     if results.is_dir():
         raise ValueError(f"--results {str(results)!r} is a folder; give a file")
@@ -145,7 +168,7 @@ def _check_results(results: Path) -> None:
             return
 
 
-def _before(tasks: Sequence[Task], options: ReproduceOptions | ImageOptions) -> Standing:
+def standing_before(tasks: Sequence[Task], options: RunOptions) -> Standing:
     """What is known and what is to do before the run."""
     from bayesvm.experiments import Store
     from bayesvm.experiments.run import standing
@@ -154,7 +177,7 @@ def _before(tasks: Sequence[Task], options: ReproduceOptions | ImageOptions) -> 
     return standing(tasks, results, retry=options.retry, any_version=options.any_version)
 
 
-def _list(before: Standing) -> int:
+def list_fits(before: Standing) -> int:
     """Say what would be done."""
     for task in before.todo:
         print(task.protocol, task.data, task.split, task.model)
@@ -173,7 +196,7 @@ def _say_known_faults(before: Standing) -> None:
         sys.stderr.write(f"bayesvm: {note}of the known fits {said}; --retry tries again\n")
 
 
-def _run(results: Path, before: Standing, make: Callable[[Listener], Outcome]) -> int:
+def make_fits(results: Path, before: Standing, make: Callable[[Listener], Outcome]) -> int:
     """Make fits under a display, and say what came of them."""
     try:
         with shown_fits() as listener:

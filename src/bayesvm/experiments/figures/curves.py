@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Curve", "Panel", "curves_figure"]
+__all__ = ["COLORS", "STYLES", "Curve", "Panel", "curves_figure"]
 
-_COLORS = (PALETTE[5], PALETTE[0], PALETTE[2], PALETTE[3], INK, PALETTE[1], PALETTE[4], "#8A7A00", "#767676")
-_STYLES = ("-", "--", "-.", ":")
+COLORS = (PALETTE[5], PALETTE[0], PALETTE[2], PALETTE[3], INK, PALETTE[1], PALETTE[4], "#8A7A00", "#767676")
+STYLES = ("-", "--", "-.", ":")
 # Curves are drawn from the second point on where the first few would hide the rest.
 _TRIM = 0.02
 
@@ -82,7 +82,7 @@ def _draw(ax: Axes, panel: Panel, titles: Sequence[str]) -> None:
     lowest = []
     for title, runs in panel.curves.items():
         i = titles.index(title)
-        color, style = _COLORS[i % len(_COLORS)], _STYLES[i % len(_STYLES)]
+        color, style = COLORS[i % len(COLORS)], STYLES[i % len(STYLES)]
         marker = "o" if max((len(run.x) for run in runs), default=0) == 1 else None
         if len(runs) > 1:
             for run in runs:

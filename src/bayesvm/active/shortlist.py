@@ -1,0 +1,203 @@
+r"""The rows with the largest variation ratio, without integrating all of them.
+
+With c the class of the largest mean and :math:`z_j \ge 0` its lead over class j
+in standard deviations of the difference,
+
+.. math:: \max_{j \ne c} \Phi(-z_j) \;\le\; VR \;\le\; 1 - P(\arg\max f = c)
+          \;\le\; 1 - \prod_{j \ne c} \Phi(z_j) \;\le\; \sum_{j \ne c} \Phi(-z_j).
+
+Below: whoever wins instead of c must beat c, and a class other than c loses to c
+with probability 1/2 or more. Above: all leads share :math:`f_c`, so that they are
+positively correlated and c wins more often than if they were independent
+(Slepian). A row whose upper bound misses the k-th best ratio is not among the
+best k. All upper bounds grow with the variances, so that those of the prior will
+do for a first look.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from bayesvm.active.scores import checked_moments, variation_ratio_scores
+
+__all__ = [
+    "best_first",
+    "independent_bound",
+    "integrated_bound",
+    "top",
+    "top_by_variation_ratio",
+    "variation_ratio_bounds",
+]
+
+FloatArray = npt.NDArray[np.floating]
+IntArray = npt.NDArray[np.int64]
+_BLOCK_ROWS = 16384
+# 28 nodes integrate over one function to 1e-5 where the deviations of a row's
+# classes differ by no more than this factor, single precision to about as much.
+_NODES = 28
+_ALIKE = 2.0
+TOLERANCE = 1e-4
+# A first look with fewer nodes, and how far off it may be.
+_ROUGH_NODES = 12
+ROUGHNESS = 2e-2
+# The first look of the search for the best, and the last.
+_FIRST_LOOK, _MOST_ROWS = 256, 32768
+
+
+def top(scores: FloatArray, n: int, rng: np.random.Generator | None = None) -> IntArray:
+    """Positions of the n largest scores, best first; among equals by lot, or the first without a generator.
+
+    Scores that are NaN or minus infinity are not eligible, so that fewer may come back.
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    eligible = np.flatnonzero(scores > -np.inf)
+    n = min(n, eligible.size)
+    if n <= 0:
+        return np.empty(0, dtype=np.int64)
+    values = scores[eligible]
+    threshold = np.partition(values, values.size - n)[values.size - n]
+    better = eligible[values > threshold]
+    tied = eligible[values == threshold]
+    tied = tied if rng is None else rng.permutation(tied)
+    better = better if rng is None else rng.permutation(better)
+    better = better[np.argsort(-scores[better], kind="stable")]
+    return np.concatenate([better, tied[: n - better.size]])
+
+
+def independent_bound(F: Tensor, s2: Tensor) -> tuple[Tensor, Tensor]:
+    """Lower and upper bounds of the variation ratio from one normal probability per class."""
+    best, c = F.max(1, keepdim=True)
+    z = (F - best) * torch.rsqrt(s2.gather(1, c) + s2)
+    loses = torch.special.ndtr(z).scatter_(1, c, 0.0)
+    # 1 - prod Phi(z), without cancellation where all leads are large
+    return loses.amax(1), -torch.expm1(torch.log1p(-loses).sum(1))
+
+
+@lru_cache(maxsize=8)
+def _nodes(n: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    t = torch.linspace(-5.0, 5.0, n, dtype=torch.float64)
+    w = torch.exp(-0.5 * t * t)
+    return t.to(device, dtype), (w / w.sum()).to(device, dtype)
+
+
+def integrated_bound(F: Tensor, s2: Tensor, rough: bool = False) -> Tensor:
+    r"""1 - P(argmax f = c) up to ``TOLERANCE``, or roughly; where deviations differ much, the bound above.
+
+    .. math:: P(\arg\max f = c) = \int N(t; 0, 1) \prod_{j \ne c} \Phi((F_c - F_j + s_c t) / s_j) \, dt
+    """
+    t, w = _nodes(_ROUGH_NODES if rough else _NODES, F.dtype, F.device)
+    best, c = F.max(1, keepdim=True)
+    s = s2.sqrt()
+    x = best + s.gather(1, c) * t
+    # Classes one by one: matrices of rows and nodes stay in cache. Phi(z) = erfc(-z / sqrt 2) / 2.
+    rate = (math.sqrt(0.5) / s).scatter_(1, c, 0.0)
+    wins = torch.ones_like(x)
+    for j in range(F.shape[1]):
+        Phi = torch.special.erf((x - F[:, j, None]).mul_(rate[:, j, None])).add_(1.0).mul_(0.5)
+        # Of the class itself nothing is asked: its rate is zero, which gives 1/2.
+        wins.mul_(Phi)
+    loses = 1.0 - 2.0 * (wins @ w)
+    loses.clamp_(0.0, 1.0)
+    unlike = s.amax(1) > _ALIKE * s.amin(1)
+    if bool(unlike.any()):
+        loses[unlike] = independent_bound(F[unlike], s2[unlike])[1]
+    return loses
+
+
+def variation_ratio_bounds(mean: Any, variance: Any) -> tuple[FloatArray, FloatArray]:
+    """Lower and upper bounds of the variation ratio of each row, from one normal probability per class."""
+    mean, variance = checked_moments(mean, variance)
+    lower, upper = np.empty(len(mean)), np.empty(len(mean))
+    with torch.no_grad():
+        for start in range(0, len(mean), _BLOCK_ROWS):
+            rows = slice(start, start + _BLOCK_ROWS)
+            found = independent_bound(torch.as_tensor(mean[rows]), torch.as_tensor(variance[rows]))
+            lower[rows], upper[rows] = found[0].numpy(), found[1].numpy()
+    return lower, upper
+
+
+def best_first(
+    rows: IntArray,
+    upper: FloatArray,
+    score: Callable[[IntArray], FloatArray],
+    k: int,
+    rng: np.random.Generator | None = None,
+) -> tuple[IntArray, FloatArray]:
+    """The k rows of largest score, computing as few scores as their upper bounds allow.
+
+    Where tens of thousands of rows cannot be told from the best by their
+    bounds, the search ends: those left out are better by the looseness of the
+    bounds at most.
+
+    Parameters
+    ----------
+    rows : ndarray of int
+    upper : ndarray of the same length
+        No score is larger.
+    score : callable
+        Scores of some rows.
+    k : int
+    rng : Generator or None
+        Decides between equal rows; None: those with the larger bounds, then the first.
+    """
+    order = np.argsort(-upper, kind="stable")
+    rows, upper = rows[order], upper[order]
+    scores = np.empty(0)
+    size = max(_FIRST_LOOK, 2 * k)
+    while scores.size < rows.size:
+        done = scores.size
+        scores = np.concatenate([scores, score(rows[done : done + size])])
+        if scores.size >= max(_MOST_ROWS, 2 * k) or scores.size >= rows.size:
+            break
+        if scores.size >= k and np.partition(scores, scores.size - k)[scores.size - k] > upper[scores.size]:
+            break
+        size = 2 * size
+    chosen = top(scores, k, rng)
+    return rows[chosen], scores[chosen]
+
+
+def top_by_variation_ratio(
+    mean: Any,
+    variance: Any,
+    k: int,
+    *,
+    eligible: npt.NDArray[np.bool_] | None = None,
+    rng: np.random.Generator | None = None,
+) -> tuple[IntArray, FloatArray]:
+    """The k rows with the largest variation ratio, and these ratios.
+
+    Parameters
+    ----------
+    mean, variance : array-like of shape (n_rows, n_classes)
+    k : int
+    eligible : ndarray of bool or None
+        Rows that may be chosen; None: all.
+    rng : Generator or None
+        Decides between equal rows.
+
+    Returns
+    -------
+    rows, ratios : ndarray of shape (min(k, number eligible),)
+        Best first.
+    """
+    mean, variance = checked_moments(mean, variance)
+    lower, upper = variation_ratio_bounds(mean, variance)
+    allowed = np.arange(len(mean)) if eligible is None else np.flatnonzero(eligible)
+    lower, upper = lower[allowed], upper[allowed]
+    floor = np.partition(lower, lower.size - k)[lower.size - k] if k < lower.size else -np.inf
+    rows = allowed[upper >= floor]
+    bound = np.empty(rows.size)
+    with torch.no_grad():
+        for start in range(0, rows.size, _BLOCK_ROWS):
+            some = rows[start : start + _BLOCK_ROWS]
+            F, s2 = (torch.as_tensor(a[some]).float() for a in (mean, variance))
+            bound[start : start + _BLOCK_ROWS] = integrated_bound(F, s2).numpy() + TOLERANCE
+    return best_first(rows, bound, lambda i: variation_ratio_scores(mean[i], variance[i]), k, rng)

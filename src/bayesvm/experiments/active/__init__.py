@@ -1,0 +1,49 @@
+"""The paper's experiment on active learning: policies that share rows, splits and model, on 68 sets.
+
+Nothing heavy is imported before a name of this package is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayesvm.experiments.active.page import save_active_figures, write_active_page
+    from bayesvm.experiments.active.plan import ActivePlan, ActiveSettings, make_active_plan
+    from bayesvm.experiments.active.run import run_active
+    from bayesvm.experiments.active.summary import ActiveSummary, summarise_active
+
+__all__ = [
+    "ActivePlan",
+    "ActiveSettings",
+    "ActiveSummary",
+    "make_active_plan",
+    "run_active",
+    "save_active_figures",
+    "summarise_active",
+    "write_active_page",
+]
+
+_HOME = {
+    "ActivePlan": "plan",
+    "ActiveSettings": "plan",
+    "ActiveSummary": "summary",
+    "make_active_plan": "plan",
+    "run_active": "run",
+    "save_active_figures": "page",
+    "summarise_active": "summary",
+    "write_active_page": "page",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'bayesvm.experiments.active' has no attribute {name!r}")
+    value = getattr(import_module(f"bayesvm.experiments.active.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
