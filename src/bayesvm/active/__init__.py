@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bayesvm.lazy import lazy_names
 
 if TYPE_CHECKING:
     from bayesvm.active.learner import ActiveLearner
@@ -69,14 +70,4 @@ _HOME = {
     "vote_scores": "scores",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'bayesvm.active' has no attribute {name!r}")
-    value = getattr(import_module(f"bayesvm.active.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(globals(), _HOME)

@@ -6,8 +6,9 @@ when a name of this package is first used.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from bayesvm.lazy import lazy_names
 
 if TYPE_CHECKING:
     from bayesvm.tables.columns import TableColumns
@@ -56,20 +57,13 @@ _HOME = {
     "write_table": "reading",
 }
 
+_get, __dir__ = lazy_names(globals(), _HOME)
+
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'bayesvm.tables' has no attribute {name!r}")
     try:
-        module = import_module(f"bayesvm.tables.{_HOME[name]}")
+        return _get(name)
     except ModuleNotFoundError as error:
         if error.name not in ("pandas", "skrub", "pyarrow"):
             raise
         raise ImportError(f"tables need {error.name}: pip install 'bayesvm[cli]'") from error
-    value = getattr(module, name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

@@ -5,8 +5,9 @@ numpy is imported when a name of this package is first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bayesvm.lazy import lazy_names
 
 if TYPE_CHECKING:
     from bayesvm.datasets.images.catalogue import IMAGE_SETS
@@ -26,14 +27,4 @@ _HOME = {
     "load_images": "loading",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'bayesvm.datasets.images' has no attribute {name!r}")
-    value = getattr(import_module(f"bayesvm.datasets.images.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(globals(), _HOME)

@@ -5,8 +5,9 @@ Nothing heavy is imported before a name of this package is first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bayesvm.lazy import lazy_names
 
 if TYPE_CHECKING:
     from bayesvm.experiments.images.augmentation import CropFlipCutout
@@ -60,14 +61,4 @@ _HOME = {
     "write_image_page": "page",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'bayesvm.experiments.images' has no attribute {name!r}")
-    value = getattr(import_module(f"bayesvm.experiments.images.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(globals(), _HOME)
