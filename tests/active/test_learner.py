@@ -356,3 +356,26 @@ def test_variation_ratio_needs_fewer_labels_than_chance():
             error.append((learner.estimator_.predict(X) != y).mean())
         errors[policy] = np.mean(error)
     assert errors["variation_ratio"] < 0.7 * errors["random"]
+
+
+def test_a_start_that_failed_is_no_start():
+    X, y = blobs(30)
+    learner = ActiveLearner(_model())
+    with pytest.raises(ValueError, match="row 500 is not in the pool"):
+        learner.start(X, {500: 1})
+    with pytest.raises(RuntimeError, match="comes first"):
+        learner.query()
+    learner.start(X, first_of_each(y))
+    row = learner.query()
+    learner.tell(row, np.array(int(y[row[0]])))  # a label alone may be an array without axes
+    assert learner.labels_[-1] == y[row[0]]
+
+
+def test_files_that_cannot_be_read_say_so(tmp_path):
+    X, y = blobs(30)
+    (tmp_path / "half.json").write_text('{"format": 1}')
+    with pytest.raises(ValueError, match="parts are missing"):
+        ActiveLearner.load(tmp_path / "half.json", X)
+    (tmp_path / "labels.csv").write_text("row,label\nfirst,1\n")
+    with pytest.raises(ValueError, match="'first'; give whole numbers from 0"):
+        ActiveLearner(_model()).start(X, first_of_each(y)).run(tmp_path / "labels.csv", 1)

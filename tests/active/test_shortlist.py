@@ -220,3 +220,8 @@ def test_no_row_may_be_chosen():
     model = BayesianSVC(n_inducing=4, local=False, hyperparameters="fixed", random_state=0).fit(X, y)
     rows, ratios = screened(model, X, 2, np.zeros(len(X), dtype=bool))
     assert rows.size == ratios.size == 0
+
+
+def test_no_row_is_no_question():
+    with pytest.raises(ValueError, match="at least one row"):
+        top_by_variation_ratio([[1.0, 0.0]], [[1.0, 1.0]], 0)

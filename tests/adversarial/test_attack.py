@@ -161,3 +161,12 @@ def test_arguments_are_checked(model, digits):
     softmax = ImageModel(nn.Sequential(nn.Flatten(), nn.Linear(64, 10)))
     with pytest.raises(ValueError, match="no score 'latent_variance'"):
         AdaptiveAttack(softmax, 0.1, score="latent_variance").attack(images, y)
+
+
+def test_the_margin_that_is_lowered_is_the_one_that_is_judged():
+    generator = torch.Generator().manual_seed(0)
+    mean = torch.randn(80, 5, generator=generator, dtype=torch.float64)
+    variance = torch.rand(80, 5, generator=generator).double().square() + 0.01
+    rows = Rows(HeadOutput(mean, variance, torch.tensor(2.0)))
+    exact = score_rows(rows, ["standardised_margin"])["standardised_margin"]
+    assert torch.allclose(SURROGATES["standardised_margin"](rows), exact)

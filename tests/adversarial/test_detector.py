@@ -176,3 +176,29 @@ def test_mistakes_are_explained(classifier, digits):
             CombinedDetector(classifier, **bad)
     with pytest.raises(ValueError, match="labels"):
         CombinedDetector(classifier).fit(digits.train_X[:5], digits.train_y[:4])
+
+
+def test_images_that_are_none_are_refused(classifier, digits):
+    detector = ScoreDetector(classifier)
+    detector.fit(digits.held_X)
+    for x, message in (
+        (255.0 * digits.test_X, "divide by 255"),
+        (np.full((2, 1, 8, 8), np.nan), "pixels must be in"),
+        (digits.test_X[:0], "N at least 1"),
+        (digits.test_X[0], "N at least 1"),
+        (digits.test_X[:, :, :4], "this classifier is for"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            detector.detect(x)
+        with pytest.raises(ValueError, match=message):
+            classifier.classes(x)
+
+
+def test_classes_may_be_one_hot(classifier, digits):
+    x, y = digits.train_X[:120], digits.train_y[:120]
+    found = []
+    for labels in (y, np.eye(10)[y]):
+        detector = CombinedDetector(classifier, (0.2,), attacks=("fgsm",))
+        detector.fit(x, labels)
+        found.append(detector.suspicion(x[:5]))
+    assert np.array_equal(*found)

@@ -55,6 +55,7 @@ def test_run_resume_and_report(bayesvm, there):
     shown = bayesvm("report", "adversarial", *outputs)
     assert (shown.err, shown.status) == ("", 0)
     assert "mnist: AUC log_variation_ratio" in shown.out
+    assert "some runs were shortened" in " ".join(shown.out.split())
     summary = json.loads((there / "summary.json").read_text())
     assert set(summary["mnist"]["auc"]["combined"]) == {"0.05", "0.1", "0.15", "0.2", "0.3", "0.4", "0.5"}
     assert {"cifar10", "tpr_at_5_fpr", "adaptive"} <= set(summary)

@@ -229,6 +229,9 @@ def test_a_pool_has_an_end(piped, pool, here):
     assert answer.status == 0
     assert "no row is left to ask about" in answer.err
     assert "--ask-skipped asks again" in answer.out
+    before = answers("few.labels.csv")
+    assert "it is asked again" in piped(["u", before[-1][1]], table="few.csv").err
+    assert answers("few.labels.csv") == before
     skipped = [row for row, label in answers("few.labels.csv") if not label]
     assert len(answers("few.labels.csv")) == 4
     answer = piped(["cow", "ant"], "--ask-skipped", table="few.csv")
@@ -402,9 +405,31 @@ def test_truth_values_and_codes_keep_what_they_are(here):
 
 def test_labels_by_row_number_and_in_order(pool, here):
     write_table(pool[["species"]], "a.csv")
-    assert read_labels("a.csv", "species", 60) == dict(pool["species"].items())
+    assert read_labels("a.csv", "species", pool) == dict(pool["species"].items())
     write_table(pd.DataFrame({"row": [3, 1], "species": ["ant", None]}), "b.csv")
-    assert read_labels("b.csv", "species", 60) == {2: "ant"}
+    assert read_labels("b.csv", "species", pool) == {2: "ant"}
+    # As many rows as the pool, in another order: the numbers count, unless they are the pool's own.
+    mixed = pool.sample(frac=1.0, random_state=0)
+    mixed = mixed.assign(row=mixed.index + 1)
+    write_table(mixed[["row", "species"]], "c.csv")
+    assert read_labels("c.csv", "species", pool) == dict(pool["species"].items())
+    assert read_labels("c.csv", "species", mixed) == dict(enumerate(mixed["species"]))
+
+
+def test_answers_of_somebody_else(piped, pool, here):
+    piped(["ant", "bee", "u", "cow"], "-q")
+    expected = dict(answers())
+    with LabelFile("pool.labels.csv", "species"):  # they are still at it
+        assert read_labels("pool.labels.csv", "species", pool) == expected
+    # Saved by a spreadsheet.
+    lines = (here / "pool.labels.csv").read_bytes()
+    (here / "theirs.csv").write_bytes(b"\xef\xbb\xbf" + lines.replace(b"\n", b"\r\n"))
+    assert read_labels("theirs.csv", "species", pool) == expected
+    # About another pool.
+    other = pool.iloc[::-1].reset_index(drop=True)
+    with pytest.raises(ValueError, match="is not what it was when it was labelled"):
+        read_labels("pool.labels.csv", "species", other)
+    assert read_labels("pool.labels.csv", "species", other, rows_unchanged=True) == expected
 
 
 def test_json_is_all_there_is_on_standard_output(piped, pool, here):

@@ -170,6 +170,8 @@ def test_a_limit_and_the_end_of_the_pool(typed, pool):
     answer = typed(["1", "2", "s"], "--classes", "ant,bee", table="few.csv")
     assert "No row is left to ask about." in answer.err
     assert answer.status == 0
+    typed(["u", "2"], "--classes", "ant,bee", table="few.csv")  # the last answer can be taken back too
+    assert [label for _, label in answers("few.labels.csv")] == ["ant", "bee", "bee"]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Entry", "LabelFile", "is_label_file", "standing"]
+__all__ = ["Entry", "LabelFile", "is_label_file", "read_entries", "standing"]
 
 LABEL, SKIP, UNDO = "label", "skip", "undo"
 _MARKS = (LABEL, SKIP, UNDO)
@@ -144,10 +144,17 @@ class LabelFile:
 
 
 def is_label_file(path: str | os.PathLike[str], target: str) -> bool:
-    """Whether a file begins as a label file of this target does."""
-    line = _line(_header(target))
+    """Whether a file begins as a label file of this target does, also after a spreadsheet has saved it."""
+    line = _line(_header(target)).rstrip(b"\n")
     with Path(path).open("rb") as file:
-        return file.read(len(line)) == line
+        start = file.read(len(line) + 5).removeprefix(b"\xef\xbb\xbf")
+    return start.startswith((line + b"\n", line + b"\r\n"))
+
+
+def read_entries(path: str | os.PathLike[str], target: str) -> list[Entry]:
+    """Answers in a label file that may be somebody else's: it is neither held nor changed."""
+    content = Path(path).read_bytes()
+    return _parsed(content[: content.rfind(b"\n") + 1], Path(path), target)
 
 
 def _header(target: str) -> list[str]:

@@ -71,8 +71,8 @@ def _one_per_row(labels: Any, n_rows: int) -> npt.NDArray[Any]:
 def told_pairs(rows: Any, labels: Any) -> tuple[list[int], list[Any]]:
     """Rows and as many labels, from one of each or several; none may be missing."""
     told = [int(r) for r in np.atleast_1d(rows)]
-    single = isinstance(labels, str) or not hasattr(labels, "__len__")
-    given = [labels] if single else list(labels)
+    single = isinstance(labels, str) or np.ndim(labels) == 0
+    given = [labels[()] if isinstance(labels, np.ndarray) else labels] if single else list(labels)
     if len(told) != len(given):
         raise ValueError(f"there are {len(given)} labels for {len(told)} rows")
     if not told:
@@ -109,6 +109,9 @@ def _read(path: str | os.PathLike[str]) -> dict[int, Any]:
         if not {"row", "label"} <= set(reader.fieldnames or ()):
             raise ValueError(f"{path} must have the columns row and label; it has {reader.fieldnames}")
         pairs = [(line["row"], line["label"]) for line in reader if line["label"] not in (None, "")]
+    bad = [row for row, _ in pairs if not str(row).strip().isdecimal()]
+    if bad:
+        raise ValueError(f"the column row of {path} holds {bad[0]!r}; give whole numbers from 0")
     values = _numbers([label for _, label in pairs])
     return {int(row): value for (row, _), value in zip(pairs, values, strict=True)}
 

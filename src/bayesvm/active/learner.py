@@ -119,8 +119,8 @@ class ActiveLearner:
         self._pool = as_pool(pool)
         given = [] if classes is None else [plain(label) for label in classes]
         first = known_labels(labels, self.n_rows_)
-        self._record = Record(sorted_classes(given), [Event("start", list(first), list(first.values()))])
         check_rows(first, self.n_rows_)
+        self._record = Record(sorted_classes(given), [Event("start", list(first), list(first.values()))])
         self._restore()
         return self
 

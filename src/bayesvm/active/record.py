@@ -153,5 +153,8 @@ def read_record(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Record, d
             raise ValueError(f"{path} is not a file of an ActiveLearner") from error
     if form != _FORMAT:
         raise ValueError(f"{path} has format {form}; this version reads {_FORMAT}")
-    record = Record(content["classes"], [Event(**event) for event in content["events"]])
-    return content["settings"], record, {"pool": content["pool"], "begun_at": content["begun_at"]}
+    try:
+        record = Record(content["classes"], [Event(**event) for event in content["events"]])
+        return content["settings"], record, {"pool": content["pool"], "begun_at": content["begun_at"]}
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path} is a file of an ActiveLearner of which parts are missing") from error

@@ -10,8 +10,8 @@ Below: whoever wins instead of c must beat c, and a class other than c loses to 
 with probability 1/2 or more. Above: all leads share :math:`f_c`, so that they are
 positively correlated and c wins more often than if they were independent
 (Slepian). A row whose upper bound misses the k-th best ratio is not among the
-best k. All upper bounds grow with the variances, so that those of the prior will
-do for a first look.
+best k. The bound by the product grows with the variances, so that those of the prior will
+do for a first look; the probability that c loses need not.
 """
 
 from __future__ import annotations
@@ -188,6 +188,8 @@ def top_by_variation_ratio(
     rows, ratios : ndarray of shape (min(k, number eligible),)
         Best first.
     """
+    if k < 1:
+        raise ValueError(f"k={k!r} is not valid; ask for at least one row")
     mean, variance = checked_moments(mean, variance)
     lower, upper = variation_ratio_bounds(mean, variance)
     allowed = np.arange(len(mean)) if eligible is None else np.flatnonzero(eligible)

@@ -18,11 +18,18 @@ from torch import Tensor
 
 from bayesvm.adversarial.model import ImageModel, Rows
 from bayesvm.adversarial.outputs import log_odds_against, log_probabilities
+from bayesvm.adversarial.pixels import check_pixels
 from bayesvm.adversarial.surrogates import SURROGATES
 
-__all__ = ["AdaptiveAttack", "fgsm", "gradient_signs", "pgd", "step_along"]
+__all__ = ["AdaptiveAttack", "class_numbers", "fgsm", "gradient_signs", "pgd", "step_along"]
 
 _BATCH = 1000
+
+
+def class_numbers(y: npt.ArrayLike) -> Tensor:
+    """Numbers of classes, (N,), from numbers or one-hot rows, as the toolbox gives them."""
+    labels = np.asarray(y)
+    return torch.as_tensor(labels.argmax(1) if labels.ndim == 2 else labels).long()
 
 
 def gradient_signs(model: ImageModel, images: Tensor, y: Tensor, batch_size: int = _BATCH) -> Tensor:
@@ -144,11 +151,9 @@ class AdaptiveAttack:
         y : array-like of shape (N,) or (N, C)
             True classes, or one-hot.
         """
-        labels = np.asarray(y)
-        labels = labels.argmax(1) if labels.ndim == 2 else labels
         device = self.model.device
         images = torch.as_tensor(np.asarray(x, np.float32), device=device)
-        found = self.attack(images, torch.as_tensor(labels, device=device).long())
+        found = self.attack(images, class_numbers(y).to(device))
         return found.cpu().numpy()
 
     def attack(self, images: Tensor, y: Tensor) -> Tensor:
@@ -229,8 +234,6 @@ def _check(images: Tensor, y: Tensor, epsilon: float) -> None:
             f"images must have shape (N, channels, height, width) and y (N,), with N at least 1; got "
             f"{tuple(images.shape)} and {tuple(y.shape)}"
         )
-    low, high = float(images.min()), float(images.max())
-    if not (low >= 0.0 and high <= 1.0):
-        raise ValueError(f"pixels must be in [0, 1], got values from {low:g} to {high:g}; divide by 255?")
+    check_pixels(images)
     if not epsilon >= 0.0:
         raise ValueError(f"epsilon must not be negative, got {epsilon}")

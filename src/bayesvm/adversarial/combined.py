@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bayesvm.adversarial.attack import gradient_signs, pgd, step_along
+from bayesvm.adversarial.attack import class_numbers, gradient_signs, pgd, step_along
 from bayesvm.adversarial.detector import ThresholdDetector
 from bayesvm.adversarial.estimator import ArtClassifier
 from bayesvm.adversarial.evaluate import random_signs
@@ -129,13 +129,13 @@ class CombinedDetector(ThresholdDetector):
         ----------
         x : array-like of shape (N, channels, height, width)
             Clean images with pixels in [0, 1].
-        y : array-like of shape (N,)
-            Their classes.
+        y : array-like of shape (N,) or (N, C)
+            Their classes, or one-hot.
         batch_size : int
         nb_epochs : ignored
         """
         images = torch.as_tensor(np.asarray(x, np.float32))
-        labels = torch.as_tensor(np.asarray(y)).long()
+        labels = class_numbers(y)
         if len(images) != len(labels):
             raise ValueError(f"got {len(images)} images and {len(labels)} labels")
         order = torch.from_numpy(np.random.default_rng(self.seed).permutation(len(images)))

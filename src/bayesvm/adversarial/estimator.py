@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from bayesvm.adversarial.model import ImageModel
 from bayesvm.adversarial.outputs import log_odds_against
+from bayesvm.adversarial.pixels import check_pixels
 from bayesvm.adversarial.scores import score_images
 
 try:
@@ -121,15 +122,23 @@ class ArtClassifier(PyTorchClassifier):
         self, x: npt.ArrayLike, names: Iterable[str] | None = None, batch_size: int = 1000
     ) -> dict[str, npt.NDArray[np.float64]]:
         """Scores of images by name, the larger the more suspicious; see ``score_rows``."""
-        images = torch.as_tensor(np.asarray(x, np.float32))
-        found = score_images(self.image_model.eval(), images, names, batch_size)
+        found = score_images(self.image_model.eval(), self._images(x), names, batch_size)
         return {name: value.cpu().numpy() for name, value in found.items()}
 
     def classes(self, x: npt.ArrayLike, batch_size: int = 1000) -> npt.NDArray[np.int64]:
         """The class that the model itself predicts, from its own probabilities (eq. 6.4)."""
-        images = torch.as_tensor(np.asarray(x, np.float32))
-        model = self.image_model.eval()
+        images, model = self._images(x), self.image_model.eval()
         with torch.no_grad():
             parts = [model.rows(b.to(model.device)).output.predict() for b in images.split(batch_size)]
         found: npt.NDArray[np.int64] = torch.cat(parts).cpu().numpy()
         return found
+
+    def _images(self, x: npt.ArrayLike) -> Tensor:
+        """Images as a tensor, of the shape and with the pixels that the network is for."""
+        images = torch.as_tensor(np.asarray(x, np.float32))
+        check_pixels(images)
+        if tuple(images.shape[1:]) != self.input_shape:
+            raise ValueError(
+                f"images have shape {tuple(images.shape[1:])}, but this classifier is for {self.input_shape}"
+            )
+        return images

@@ -5,7 +5,22 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["roughness"]
+__all__ = ["check_pixels", "roughness"]
+
+# What rounding may add to a pixel that was clipped.
+_ROUNDING = 1e-6
+
+
+def check_pixels(images: Tensor) -> None:
+    """Refuse what is no images, or has pixels outside [0, 1]."""
+    if images.ndim != 4 or len(images) == 0:
+        raise ValueError(
+            "images must have shape (N, channels, height, width), with N at least 1; "
+            f"got {tuple(images.shape)}"
+        )
+    low, high = float(images.min()), float(images.max())
+    if not (low >= -_ROUNDING and high <= 1.0 + _ROUNDING):
+        raise ValueError(f"pixels must be in [0, 1], got values from {low:g} to {high:g}; divide by 255?")
 
 
 def roughness(images: Tensor) -> Tensor:

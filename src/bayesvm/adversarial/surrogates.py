@@ -42,11 +42,13 @@ def variation_ratio(rows: Rows) -> Tensor:
 
 
 def standardised_margin(rows: Rows) -> Tensor:
-    """Minus the smallest standardised lead."""
+    """The score itself, with gradient: minus the lead over the next largest mean."""
     if not isinstance(rows.output, HeadOutput):
         found: Tensor = -rows.output.margin()
         return found
-    return -_standardised_leads(rows.output).amin(1)
+    best, classes = rows.output.mean.double().topk(2, dim=1)
+    s2 = rows.output.variance.double().gather(1, classes).sum(1)
+    return (best[:, 1] - best[:, 0]) * s2.rsqrt()
 
 
 def entropy(rows: Rows) -> Tensor:

@@ -134,7 +134,7 @@ def _opened(options: LabelOptions, labels: Path) -> tuple[Labelling, dict[int, s
         )
     oracle = None
     if options.oracle is not None:
-        oracle = read_labels(options.oracle, options.target, len(table))
+        oracle = read_labels(options.oracle, options.target, table, options.rows_unchanged)
     labelling = Labelling(
         table,
         options.target,

@@ -35,7 +35,11 @@ def ask_person(labelling: Labelling, columns: tuple[str, ...], limit: int | None
             row = _whole(labelling.next_row)
         if row is None:
             screen.say("No row is left to ask about.")
-            return
+            line = screen.ask("u takes back the last answer, anything else ends:")
+            if line is None or read_answer(line, ()).kind != "undo":
+                return
+            answered += _take_back(labelling, screen.say)
+            continue
         screen.show(row, labelling.belief(row))
         while True:
             line = screen.ask(f"{labelling.target}?")
@@ -85,6 +89,9 @@ def ask_pipe(labelling: Labelling, open_classes: bool, limit: int | None, quiet:
                 f"answer {number}, {answer.label!r}, is no class; the classes are "
                 f"{', '.join(labelling.classes)}. The answers before it are saved in {labelling.file.path}"
             )
+        if answer.kind == "undo":  # also when no row is left
+            answered += _take_back(labelling, say)
+            continue
         row = _whole(labelling.next_row)
         if row is None:
             say("no row is left to ask about")
@@ -123,6 +130,11 @@ def _carry_out(labelling: Labelling, row: int, answer: Answer, say: Callable[[st
     if answer.kind == "skip":
         _whole(lambda: labelling.skip(row))
         return 0
+    return _take_back(labelling, say)
+
+
+def _take_back(labelling: Labelling, say: Callable[[str], None]) -> int:
+    """Undo the last answer; by how much the number of answers has grown."""
     taken = _whole(labelling.undo)
     if taken is None:
         say("there is nothing to take back")

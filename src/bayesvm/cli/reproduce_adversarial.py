@@ -112,6 +112,8 @@ def _facts(numbers: dict[str, Any]) -> list[Row]:
         areas = ", ".join(f"{name} {_area(goal[name])}" for name in ("squeezed", "combined"))
         rows.append((f"goal: {goal['section']} {within}", f"{areas} of {goal['least']:g}, {said}"))
     rows += [("failed", text) for text in numbers["failed"]]
+    if numbers["shortened"]:
+        rows.append(("note", "some runs were shortened: they show that it works, not how well"))
     return rows + [("note", str(note)) for note in numbers["notes"]]
 
 

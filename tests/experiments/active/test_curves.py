@@ -26,6 +26,9 @@ def test_the_newest_result_counts_and_shorter_trials_and_failures_do_not():
             run("iris", VR, [50, 30, 20], started=2.0),
             run("glass", VR, [50, 20], started=3.0),
             run("ecoli", VR, [50, 20, 10], status="error", error="no"),
+            # Nor do they hide what was known before.
+            run("iris", VR, [50, 10], started=4.0),
+            run("iris", VR, [50, 10, 10], started=5.0, status="error", error="no"),
         ]
     )
     assert list(curves.errors[VR]) == [("iris", 0)]

@@ -110,3 +110,11 @@ def test_figures_are_files(summary, tmp_path):
     names = {path.name for path in save_active_figures(summary, tmp_path)}
     stems = ("pair_ranks", "policy_ranks", "budget_curves", "poker", "margin_areas")
     assert names == {f"{stem}.{ending}" for stem in stems for ending in ("svg", "png")}
+
+
+def test_a_failure_on_poker_is_not_hidden_by_its_other_parts():
+    wrong = [50] * 101
+    failed = run("poker", "default/variation_ratio", wrong, started=1.0, status="error", error="no memory")
+    later = run("poker", "default/variation_ratio", wrong, started=2.0, protocol="poker")
+    found = summarise_active([failed, later])
+    assert list(found.failed.values()) == ["no memory"]

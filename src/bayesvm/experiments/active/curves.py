@@ -87,13 +87,14 @@ def area(accuracy: FloatArray) -> float:
 
 
 def gather(results: Iterable[Result]) -> Curves:
-    """Curves of runs that have one; of several results of a run the newest counts."""
-    runs = [r for r in newest(results).values() if r.ok and "wrong" in r.extra]
+    """Curves of runs that have one; of several results of a run the newest counts.
+
+    A failure or a shorter trial does not hide a whole run that was made before it.
+    """
+    runs = [r for r in results if r.ok and "wrong" in r.extra]
     n_queries = max((_asked_for(r) for r in runs), default=0)
     errors: dict[str, dict[Place, FloatArray]] = {}
-    for run in runs:
-        if _asked_for(run) != n_queries:
-            continue  # a shorter trial says nothing about the rest
+    for run in newest(r for r in runs if _asked_for(r) == n_queries).values():
         share = np.asarray(run.extra["wrong"], dtype=np.float64) / run.n_test
         padded = np.pad(share, (0, n_queries + 1 - len(share)), mode="edge")
         errors.setdefault(run.model, {})[run.data, run.split] = padded

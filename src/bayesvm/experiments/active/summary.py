@@ -80,7 +80,7 @@ class ActiveSummary:
         """Runs without a result, and why."""
         return {
             f"{r.protocol} {r.data} seed {r.split} {r.model}": r.error or r.status
-            for r in newest(self.results).values()
+            for r in self._latest()
             if not r.ok
         }
 
@@ -140,9 +140,14 @@ class ActiveSummary:
         found[EVERYTHING] = float(np.mean(list(self.everything.values()))) if self.everything else None
         return found
 
+    def _latest(self) -> list[Result]:
+        """The newest of every run; poker runs in all parts under the same names."""
+        parts = dict.fromkeys(r.protocol for r in self.results)
+        return [r for p in parts for r in newest(r for r in self.results if r.protocol == p).values()]
+
     def _round_ms(self, name: str) -> float:
         """Milliseconds of a round, errors counted: mean over runs."""
-        runs = [r for r in newest(self.results).values() if r.ok and r.model == name and r.protocol == "sets"]
+        runs = [r for r in self._latest() if r.ok and r.model == name and r.protocol == "sets"]
         rounds = sum(len(r.extra["wrong"]) for r in runs)
         return 1000.0 * sum(r.total_s for r in runs) / rounds if rounds else float("nan")
 
