@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 
 from bayesvm.experiments import read_results, summarise
+from bayesvm.experiments.active import summarise_active
 from bayesvm.experiments.images import summarise_images
 
 RESULTS = Path(__file__).parents[2] / "results"
 
 
-@pytest.mark.parametrize(("name", "put_together"), [("structured", summarise), ("images", summarise_images)])
+@pytest.mark.parametrize(
+    ("name", "put_together"),
+    [("structured", summarise), ("images", summarise_images), ("active", summarise_active)],
+)
 def test_the_summary_is_that_of_the_results(name, put_together):
     committed = json.loads((RESULTS / f"{name}.json").read_text())
     found = put_together(read_results(RESULTS / f"{name}.jsonl", name)).as_dict()
