@@ -21,6 +21,7 @@ def test_everything_on_one_set(sets):
         "svc/margin": 5,
         "dense/variation_ratio": 5,
         "dense/margin": 5,
+        "dense/random": 5,
         **{f"paper/{p}": 1 for p in PAIR},
     }
     assert len({t.key for t in tasks}) == len(tasks)

@@ -112,7 +112,7 @@ MODELS = {
         "Dense BayesianSVC",
         "bayesvm:BayesianSVC",
         {"local": False},
-        ("variation_ratio", "margin"),
+        ("variation_ratio", "margin", "random"),
     ),
 }
 
