@@ -8,7 +8,7 @@ pytest.importorskip("art")
 from art.attacks.evasion import FastGradientMethod
 from art.defences.detector.evasion import EvasionDetector
 
-from bayesvm.adversarial import CombinedDetector, ScoreDetector, roc_auc
+from bayesvm.adversarial import SCORES, SQUEEZING, CombinedDetector, ScoreDetector, roc_auc
 from bayesvm.adversarial.evaluate import conformal_threshold
 
 
@@ -89,7 +89,7 @@ def test_combined_detector_keeps_its_rate(combined, digits, attacked):
 
 
 def test_scores_that_are_there_already_serve(combined, classifier, digits):
-    scores = classifier.scores(digits.test_X)
+    scores = classifier.scores(digits.test_X, [*SCORES, *SQUEEZING])
     assert np.allclose(combined.suspicion_of_scores(scores), combined.suspicion(digits.test_X), atol=1e-6)
     del scores["latent_variance"]
     with pytest.raises(ValueError, match="latent_variance"):
@@ -146,7 +146,7 @@ def test_pixels_are_looked_at_if_asked(classifier, digits, attacked):
     for pixels in (False, True):
         detector = CombinedDetector(classifier, strengths=(0.03, 0.12), attacks=("fgsm",), pixels=pixels)
         detector.fit(digits.train_X[:400], digits.train_y[:400])
-        assert ("roughness" in detector.names_) == pixels
+        assert ("roughness" in detector.combination_.names) == pixels
         areas.append(roc_auc(detector.suspicion(digits.test_X), detector.suspicion(attacked[0.06])))
     assert areas[1] > areas[0]
 
@@ -156,7 +156,7 @@ def test_scores_of_ones_own_are_used(classifier):
     clean, attacks = ({"mine": rng.normal(shift, 1.0, 300)} for shift in (0.0, 3.0))
     detector = CombinedDetector(classifier)
     detector.fit_scores(clean, attacks)
-    assert detector.names_ == ["mine"]
+    assert detector.combination_.names == ["mine"]
     assert roc_auc(*(detector.suspicion_of_scores(part) for part in (clean, attacks))) > 0.95
 
 

@@ -7,7 +7,8 @@ from torch import nn
 from bayesvm.adversarial import ImageModel, Rows
 from bayesvm.adversarial.attack import fgsm
 from bayesvm.adversarial.outputs import log_odds_against, log_probabilities
-from bayesvm.adversarial.squeezing import SQUEEZING, SqueezingAwareAttack, fewer_levels, smoothed
+from bayesvm.adversarial.squeezing import SQUEEZING, fewer_levels, smoothed
+from bayesvm.adversarial.squeezing_attack import SqueezingAwareAttack
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from bayesvm.adversarial.outputs import MixtureOutput
     from bayesvm.adversarial.pixels import roughness
     from bayesvm.adversarial.scores import SCORES, score_images, score_rows
+    from bayesvm.adversarial.squeezing import SQUEEZING
+    from bayesvm.adversarial.squeezing_attack import SqueezingAwareAttack
 
 __all__ = [
     "AdaptiveAttack",
@@ -25,7 +27,9 @@ __all__ = [
     "MixtureOutput",
     "Rows",
     "SCORES",
+    "SQUEEZING",
     "ScoreDetector",
+    "SqueezingAwareAttack",
     "fgsm",
     "pgd",
     "random_signs",
@@ -45,7 +49,9 @@ _HOME = {
     "MixtureOutput": "bayesvm.adversarial.outputs",
     "Rows": "bayesvm.adversarial.model",
     "SCORES": "bayesvm.adversarial.scores",
+    "SQUEEZING": "bayesvm.adversarial.squeezing",
     "ScoreDetector": "bayesvm.adversarial.detector",
+    "SqueezingAwareAttack": "bayesvm.adversarial.squeezing_attack",
     "fgsm": "bayesvm.adversarial.attack",
     "pgd": "bayesvm.adversarial.attack",
     "random_signs": "bayesvm.adversarial.evaluate",

@@ -11,42 +11,15 @@ import torch
 from torch import Tensor
 
 from bayesvm.adversarial.attack import class_numbers, gradient_signs, pgd, step_along
+from bayesvm.adversarial.combination import Combination, Scores
 from bayesvm.adversarial.detector import ThresholdDetector
 from bayesvm.adversarial.estimator import ArtClassifier
 from bayesvm.adversarial.evaluate import random_signs
 from bayesvm.adversarial.pixels import roughness
 from bayesvm.adversarial.scores import SCORES
+from bayesvm.adversarial.squeezing import SQUEEZING
 
-__all__ = ["CombinedDetector", "combination"]
-
-# Twice the same order: only the logarithm is used.
-_NAMES = tuple(name for name in SCORES if name != "variation_ratio")
-
-
-def combination(kind: str, seed: int = 0) -> Any:
-    """A small classifier of score vectors that nobody has fitted.
-
-    Parameters
-    ----------
-    kind : {"boosting", "logistic"}
-        Boosted trees find attacks in both tails of a score; the logistic
-        regression has squares and products of the scores for that.
-    seed : int
-    """
-    from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import PolynomialFeatures, QuantileTransformer
-
-    if kind == "boosting":
-        return HistGradientBoostingClassifier(
-            max_iter=150, learning_rate=0.08, max_leaf_nodes=16, min_samples_leaf=40, random_state=seed
-        )
-    if kind == "logistic":
-        # Ranks as normal quantiles: scores have tails of very different lengths.
-        ranks = QuantileTransformer(n_quantiles=200, output_distribution="normal", random_state=seed)
-        return make_pipeline(ranks, PolynomialFeatures(2), LogisticRegression(C=1.0, max_iter=2000))
-    raise ValueError(f"kind must be 'boosting' or 'logistic', got {kind!r}")
+__all__ = ["CombinedDetector"]
 
 
 class CombinedDetector(ThresholdDetector):
@@ -66,6 +39,10 @@ class CombinedDetector(ThresholdDetector):
         Whether noisy images of the same strengths count as not attacked.
         Without, noise is flagged too, as what the network should not be
         trusted with; with, fewer attacks are.
+    squeezing : bool
+        Whether it also looks at how the model's answer changes when the image
+        gets fewer grey levels or is smoothed (Xu et al., 2018): three more
+        passes, and the best detector of the study.
     pixels : bool
         Whether it also looks at the ``roughness`` of the pixels. That tells
         weak attacks from clean images where no score of the model does; but
@@ -77,9 +54,8 @@ class CombinedDetector(ThresholdDetector):
     Attributes
     ----------
     threshold_ : float
-    combination_ : classifier of scikit-learn
-    names_ : list of str
-        Scores in the order of its columns.
+    combination_ : Combination
+        Its ``names`` are the scores that it looks at.
     """
 
     defence_params: ClassVar[list[str]] = [
@@ -88,11 +64,11 @@ class CombinedDetector(ThresholdDetector):
         "attacks",
         "kind",
         "noise",
+        "squeezing",
         "pixels",
         "seed",
     ]
-    combination_: Any
-    names_: list[str]
+    combination_: Combination
 
     def __init__(
         self,
@@ -103,11 +79,12 @@ class CombinedDetector(ThresholdDetector):
         kind: str = "boosting",
         noise: bool = False,
         false_positive_rate: float = 0.05,
+        squeezing: bool = True,
         pixels: bool = False,
         seed: int = 0,
     ) -> None:
         self.strengths, self.attacks, self.kind, self.noise, self.seed = strengths, attacks, kind, noise, seed
-        self.pixels = pixels
+        self.squeezing, self.pixels = squeezing, pixels
         super().__init__(classifier, false_positive_rate=false_positive_rate)
 
     def fit(
@@ -146,8 +123,8 @@ class CombinedDetector(ThresholdDetector):
 
     def fit_scores(
         self,
-        clean: dict[str, npt.NDArray[np.float64]],
-        attacked: dict[str, npt.NDArray[np.float64]],
+        clean: Scores,
+        attacked: Scores,
     ) -> None:
         """Learn from scores that are already there; ``calibrate`` then sets the threshold.
 
@@ -159,33 +136,19 @@ class CombinedDetector(ThresholdDetector):
         clean, attacked : dict of str to ndarray of shape (n,) and (m,)
             As ``ArtClassifier.scores`` gives them.
         """
-        self.names_ = [name for name in clean if name in attacked and name != "variation_ratio"]
-        X = np.concatenate([self._columns(clean), self._columns(attacked)])
-        sizes = [len(next(iter(part.values()))) for part in (clean, attacked)]
-        label = np.repeat([0, 1], sizes)
-        weight = np.repeat([0.5 * sum(sizes) / size for size in sizes], sizes)
-        made = combination(self.kind, self.seed)
-        step = (
-            {"logisticregression__sample_weight": weight}
-            if self.kind == "logistic"
-            else {"sample_weight": weight}
-        )
-        self.combination_ = made.fit(X, label, **step)
+        self.combination_ = Combination(self.kind, self.seed).fit(clean, attacked)
 
-    def suspicion_of_scores(self, scores: dict[str, npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+    def suspicion_of_scores(self, scores: Scores) -> npt.NDArray[np.float64]:
         """Log odds of an attack from scores that are already there, (N,)."""
         if not hasattr(self, "combination_"):
             raise ValueError("this CombinedDetector is not fitted yet; call fit first")
-        found: npt.NDArray[np.float64] = self.combination_.decision_function(self._columns(scores))
-        return found
+        return self.combination_.log_odds(scores)
 
     def suspicion(self, x: npt.ArrayLike, batch_size: int = 1000) -> npt.NDArray[np.float64]:
         """Log odds of an attack, (N,)."""
         return self.suspicion_of_scores(self._scores_of(x, batch_size))
 
-    def _examples(
-        self, images: Tensor, y: Tensor, batch_size: int
-    ) -> tuple[dict[str, npt.NDArray[np.float64]], dict[str, npt.NDArray[np.float64]]]:
+    def _examples(self, images: Tensor, y: Tensor, batch_size: int) -> tuple[Scores, Scores]:
         """Scores of what is not attacked and of what is."""
         model = self.classifier.image_model.eval()
         images, y = images.to(model.device), y.to(model.device)
@@ -200,21 +163,16 @@ class CombinedDetector(ThresholdDetector):
                 attacked.append(pgd(model, images, y, strength, batch_size=batch_size))
         return self._scores(clean, batch_size), self._scores(attacked, batch_size)
 
-    def _scores(self, sets: Iterable[Tensor], batch_size: int) -> dict[str, npt.NDArray[np.float64]]:
+    def _scores(self, sets: Iterable[Tensor], batch_size: int) -> Scores:
         parts = [self._scores_of(x.cpu().numpy(), batch_size) for x in sets]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
-    def _scores_of(self, x: npt.ArrayLike, batch_size: int) -> dict[str, npt.NDArray[np.float64]]:
-        found = self.classifier.scores(x, _NAMES, batch_size)
+    def _scores_of(self, x: npt.ArrayLike, batch_size: int) -> Scores:
+        names = [*SCORES, *SQUEEZING] if self.squeezing else list(SCORES)
+        found = self.classifier.scores(x, names, batch_size)
         if self.pixels:
             found["roughness"] = roughness(torch.as_tensor(np.asarray(x, np.float32))).numpy()
         return found
-
-    def _columns(self, scores: dict[str, npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
-        missing = [name for name in self.names_ if name not in scores]
-        if missing:
-            raise ValueError(f"the scores {missing} are missing; this detector was fitted with {self.names_}")
-        return np.stack([scores[name] for name in self.names_], 1)
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -222,4 +180,4 @@ class CombinedDetector(ThresholdDetector):
             raise ValueError(f"strengths must be positive numbers, at least one, got {self.strengths}")
         if not self.attacks or not set(self.attacks) <= {"fgsm", "pgd"}:
             raise ValueError(f"attacks must be 'fgsm', 'pgd' or both, got {self.attacks}")
-        combination(self.kind)
+        Combination(self.kind)

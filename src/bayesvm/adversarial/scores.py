@@ -16,6 +16,7 @@ from bayesvm.adversarial.outputs import (
     log_probabilities,
     member_log_probabilities,
 )
+from bayesvm.adversarial.squeezing import SQUEEZING
 
 __all__ = ["SCORES", "score_images", "score_rows"]
 
@@ -154,14 +155,15 @@ def score_rows(rows: Rows, names: Iterable[str] | None = None) -> dict[str, Tens
     (['log_variation_ratio'], True)
     """
     chosen = list(SCORES) if names is None else list(names)
-    unknown = [name for name in chosen if name not in SCORES]
+    known = {**SCORES, **SQUEEZING}
+    unknown = [name for name in chosen if name not in known]
     if unknown:
-        raise ValueError(f"unknown scores {unknown}; there are {list(SCORES)}")
+        raise ValueError(f"unknown scores {unknown}; there are {list(known)}")
     parts: dict[str, list[Tensor]] = {name: [] for name in chosen}
     for block in _blocks(rows):
         exact = replace(block, output=in_double(block.output), features=_double(block.features))
         for name in chosen:
-            value = SCORES[name](exact)
+            value = known[name](exact)
             if value is not None:
                 parts[name].append(value)
     return {name: torch.cat(values) for name, values in parts.items() if values}

@@ -13,11 +13,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from bayesvm.adversarial.attack import AdaptiveAttack
 from bayesvm.adversarial.model import Rows
 from bayesvm.adversarial.outputs import log_odds_against, log_probabilities
 
-__all__ = ["SQUEEZING", "SqueezingAwareAttack", "fewer_levels", "smoothed"]
+__all__ = ["SQUEEZING", "fewer_levels", "smoothed"]
 
 _BATCH = 1000
 
@@ -57,27 +56,3 @@ SQUEEZING: dict[str, Callable[[Rows], Tensor | None]] = {
     "three_bits": partial(_response, squeeze=partial(fewer_levels, bits=3)),
     "smoothing": partial(_response, squeeze=smoothed),
 }
-
-
-class SqueezingAwareAttack(AdaptiveAttack):
-    """The attack that imitates all scores of the clean image, those of squeezed copies too.
-
-    Parameters
-    ----------
-    model, eps, n_steps, step, batch_size : as for ``AdaptiveAttack``
-    """
-
-    def __init__(
-        self,
-        model: object,
-        eps: float,
-        *,
-        n_steps: int = 40,
-        step: float | None = None,
-        batch_size: int = _BATCH,
-    ) -> None:
-        super().__init__(model, eps, score="mimic", n_steps=n_steps, step=step, batch_size=batch_size)
-
-    def _values(self, rows: Rows) -> dict[str, Tensor]:
-        found = {name: function(rows) for name, function in SQUEEZING.items()}
-        return {**super()._values(rows), **{name: v for name, v in found.items() if v is not None}}

@@ -14,8 +14,10 @@ from torch import Tensor
 
 from bayesvm.adversarial import AdaptiveAttack, pgd, random_signs
 from bayesvm.adversarial.attack import gradient_signs, step_along
-from bayesvm.adversarial.squeezing import SQUEEZING, SqueezingAwareAttack
-from bayesvm.experiments.adversarial.detectors import Arrays, Detectors
+from bayesvm.adversarial.combination import Scores
+from bayesvm.adversarial.squeezing import SQUEEZING
+from bayesvm.adversarial.squeezing_attack import SqueezingAwareAttack
+from bayesvm.experiments.adversarial.detectors import Detectors
 from bayesvm.experiments.adversarial.judge import detection, histogram
 from bayesvm.experiments.adversarial.victim import GRADIENT_ROWS, Loaded, Said, load_victim, said_about
 from bayesvm.experiments.images.arrays import Images, models_folder, read_images
@@ -51,7 +53,7 @@ class Prepared(NamedTuple):
     test_y: Tensor
     signs: Tensor
     clean: Said
-    scores: Arrays
+    scores: Scores
     detectors: Detectors
     n_train: int
     n_classes: int
@@ -186,11 +188,11 @@ def _detectors(arguments: dict[str, Any], victim: Loaded, held_X: Tensor, held_y
     return Detectors(*(_plain(said_about(victim.model, images)) for images in (held_X, moved)))
 
 
-def _plain(said: Said) -> Arrays:
+def _plain(said: Said) -> Scores:
     return {name: value.cpu().numpy() for name, value in said.scores.items()}
 
 
-def _arrays(said: Said, detectors: Detectors) -> Arrays:
+def _arrays(said: Said, detectors: Detectors) -> Scores:
     """Scores that are judged: the model's own and those of the detectors."""
     found = _plain(said)
     judged = {name: value for name, value in found.items() if name not in SQUEEZING}

@@ -51,7 +51,7 @@ def _context(summary: AdversarialSummary) -> dict[str, Any]:
         "contents": contents,
         "figures": inline_figures(adversarial_drawings(summary)),
         "numbers": summary.as_dict(),
-        "key_figures": [(f"{max(goal.squeezed, goal.combined):.3f}", _words(goal)) for goal in reached],
+        "key_figures": [(f"{goal.squeezed:.3f}", _words(goal)) for goal in reached],
         "notes": summary.notes,
         "goals": [(goal, _words(goal)) for goal in reached],
         "groups": groups,

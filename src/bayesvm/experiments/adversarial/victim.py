@@ -107,8 +107,6 @@ def said_about(model: ImageModel, images: Tensor) -> Said:
     if model.passes > 1:  # asking again, with gradients, would take as many passes each time
         rows = replace(rows, images=None, model=None)
     # Scores of all rows at once: on a GPU many small calls would take most of the time.
-    scores = score_rows(rows, _SCORES)
+    scores = score_rows(rows, [*_SCORES, *SQUEEZING])
     ratio = {"variation_ratio": scores["log_variation_ratio"].exp()}
-    squeezed = {name: function(rows) for name, function in SQUEEZING.items()}
-    known = {name: value for name, value in squeezed.items() if value is not None}
-    return Said(rows.output.probabilities().double(), {**ratio, **scores, **known})
+    return Said(rows.output.probabilities().double(), {**ratio, **scores})
