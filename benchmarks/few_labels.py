@@ -1,9 +1,10 @@
 """How well a model predicts while classes have one or a few labelled rows: with offsets, and by means alone.
 
-    python benchmarks/few_labels.py --data DIR --json results/benchmarks/few_labels.json
+    python benchmarks/few_labels.py --data DIR --fewest 0 2 3 5 --json results/benchmarks/few_labels.json
 
 One labelled row per class, then twelve queries under margin sampling, on six
-sets with two splits each. A quarter of a minute on one core.
+sets with two splits each, for several numbers of rows that a class must have
+to get an offset. A quarter of a minute each on one core.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bayesvm import BayesianSVC
+from bayesvm import BayesianSVC, calibration
 from bayesvm.active import ActiveLearner
 from bayesvm.datasets import load
 
@@ -45,21 +46,30 @@ def accuracies(name: str, split: int, folder: str | None) -> list[tuple[float, f
 
 
 def main() -> None:
-    """Means over sets and splits."""
+    """Try every number of rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data")
+    parser.add_argument("--fewest", type=float, nargs="+", default=[calibration._FEWEST])
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    found = {}
+    for fewest in options.fewest:
+        calibration._FEWEST = fewest
+        found[f"{fewest:g}"] = means = averaged(options.data)
+        for query, (predicted, by_mean) in means.items():
+            print(f"{fewest:g} rows, {query:2d} queries: predict {predicted:.3f}, largest mean {by_mean:.3f}")
+    if options.json:
+        options.json.write_text(json.dumps({"accuracy": found}, indent=2) + "\n")
+
+
+def averaged(folder: str | None) -> dict[int, list[float]]:
+    """Means over sets and splits by the number of queries."""
     sums: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for name in SETS:
         for split in range(SPLITS):
-            for query, pair in enumerate(accuracies(name, split, options.data)):
+            for query, pair in enumerate(accuracies(name, split, folder)):
                 sums[query].append(pair)
-    means = {query: np.mean(pairs, 0).round(4).tolist() for query, pairs in sums.items()}
-    for query, (predicted, by_mean) in means.items():
-        print(f"{query:3d} queries: predict {predicted:.3f}, largest mean {by_mean:.3f}")
-    if options.json:
-        options.json.write_text(json.dumps({"accuracy": means}, indent=2) + "\n")
+    return {query: np.mean(pairs, 0).round(4).tolist() for query, pairs in sums.items()}
 
 
 if __name__ == "__main__":

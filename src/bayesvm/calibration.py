@@ -40,8 +40,8 @@ _STRIDE = 3
 _OFFSET_STEPS = 10
 _OFFSET_TOLERANCE = 0.02
 _LARGEST_LOG_ODDS = 30.0
-# Rows that a class must have. On six sets with few labels (docs/defaults.md) a
-# class of one or two rows was otherwise never predicted.
+# Rows that a class must have: with an offset, classes of a single row were
+# hardly ever predicted (docs/defaults.md).
 _FEWEST = 5.0
 
 
