@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,12 +21,10 @@ __all__ = [
     "ImageOptions",
     "ReproduceOptions",
     "RunOptions",
+    "carry_out",
     "check_results",
-    "list_fits",
-    "make_fits",
     "reproduce_command",
     "reproduce_images_command",
-    "standing_before",
 ]
 
 
@@ -40,6 +39,12 @@ class RunOptions(Protocol):
 
     @property
     def any_version(self) -> bool: ...
+    @property
+    def data(self) -> Path | None: ...
+    @property
+    def jobs(self) -> int: ...
+    @property
+    def dry_run(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -81,24 +86,9 @@ def reproduce_command(options: ReproduceOptions) -> int:
         timeout=options.timeout,
         shorten=_epochs(options.shorten),
     )
-    before = standing_before(plan.tasks, options)
     for name, why in plan.absent.items():
         sys.stderr.write(f"bayesvm: note: {name} does not take part: {why}\n")
-    if options.dry_run:
-        return list_fits(before)
-    return make_fits(
-        options.results,
-        before,
-        lambda listener: run_plan(
-            plan,
-            options.results,
-            data=options.data,
-            jobs=options.jobs,
-            retry=options.retry,
-            any_version=options.any_version,
-            listener=listener,
-        ),
-    )
+    return carry_out(options, plan.tasks, partial(run_plan, plan, options.results))
 
 
 @dataclass(frozen=True)
@@ -138,23 +128,7 @@ def reproduce_images_command(options: ImageOptions) -> int:
         compile=options.compile,
     )
     plan = make_image_plan(settings, options.data)
-    before = standing_before(plan.tasks, options)
-    if options.dry_run:
-        return list_fits(before)
-    return make_fits(
-        options.results,
-        before,
-        lambda listener: run_images(
-            plan,
-            options.results,
-            models=options.keep,
-            data=options.data,
-            jobs=options.jobs,
-            retry=options.retry,
-            any_version=options.any_version,
-            listener=listener,
-        ),
-    )
+    return carry_out(options, plan.tasks, partial(run_images, plan, options.results, models=options.keep))
 
 
 def check_results(results: Path) -> None:
@@ -168,7 +142,27 @@ def check_results(results: Path) -> None:
             return
 
 
-def standing_before(tasks: Sequence[Task], options: RunOptions) -> Standing:
+def carry_out(options: RunOptions, tasks: Sequence[Task], run: Callable[..., Outcome]) -> int:
+    """Make the runs of a plan that are not known yet, or say which these are.
+
+    Parameters
+    ----------
+    options : RunOptions
+    tasks : sequence of Task
+        Of the plan.
+    run : callable
+        Makes the runs, given ``data``, ``jobs``, ``retry``, ``any_version`` and ``listener``.
+    """
+    before = _standing_before(tasks, options)
+    if options.dry_run:
+        return _list_fits(before)
+    with_options = partial(
+        run, data=options.data, jobs=options.jobs, retry=options.retry, any_version=options.any_version
+    )
+    return _make_fits(options.results, before, lambda listener: with_options(listener=listener))
+
+
+def _standing_before(tasks: Sequence[Task], options: RunOptions) -> Standing:
     """What is known and what is to do before the run."""
     from bayesvm.experiments import Store
     from bayesvm.experiments.run import standing
@@ -177,7 +171,7 @@ def standing_before(tasks: Sequence[Task], options: RunOptions) -> Standing:
     return standing(tasks, results, retry=options.retry, any_version=options.any_version)
 
 
-def list_fits(before: Standing) -> int:
+def _list_fits(before: Standing) -> int:
     """Say what would be done."""
     for task in before.todo:
         print(task.protocol, task.data, task.split, task.model)
@@ -196,7 +190,7 @@ def _say_known_faults(before: Standing) -> None:
         sys.stderr.write(f"bayesvm: {note}of the known fits {said}; --retry tries again\n")
 
 
-def make_fits(results: Path, before: Standing, make: Callable[[Listener], Outcome]) -> int:
+def _make_fits(results: Path, before: Standing, make: Callable[[Listener], Outcome]) -> int:
     """Make fits under a display, and say what came of them."""
     try:
         with shown_fits() as listener:

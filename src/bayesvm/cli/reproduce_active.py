@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesvm.cli.report_experiment import Findings, ReportOptions, write_report
-from bayesvm.cli.reproduce import check_results, list_fits, make_fits, standing_before
+from bayesvm.cli.reproduce import carry_out, check_results
 from bayesvm.cli.sections import Row
 
 if TYPE_CHECKING:
@@ -49,22 +49,7 @@ def reproduce_active_command(options: ActiveOptions) -> int:
         queries=options.queries,
     )
     plan = make_active_plan(settings, options.data)
-    before = standing_before(plan.tasks, options)
-    if options.dry_run:
-        return list_fits(before)
-    return make_fits(
-        options.results,
-        before,
-        lambda listener: run_active(
-            plan,
-            options.results,
-            data=options.data,
-            jobs=options.jobs,
-            retry=options.retry,
-            any_version=options.any_version,
-            listener=listener,
-        ),
-    )
+    return carry_out(options, plan.tasks, partial(run_active, plan, options.results))
 
 
 def report_active_command(options: ReportOptions) -> int:

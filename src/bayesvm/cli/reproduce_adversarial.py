@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesvm.cli.report_experiment import Findings, ReportOptions, write_report
-from bayesvm.cli.reproduce import check_results, list_fits, make_fits, standing_before
+from bayesvm.cli.reproduce import carry_out, check_results
 from bayesvm.cli.sections import Row
 
 if TYPE_CHECKING:
@@ -52,23 +52,10 @@ def reproduce_adversarial_command(options: AdversarialOptions) -> int:
         limit_rows=options.limit_rows,
     )
     plan = make_adversarial_plan(settings, options.models_from, options.data)
-    before = standing_before(plan.tasks, options)
-    if options.dry_run:
-        return list_fits(before)
-    return make_fits(
-        options.results,
-        before,
-        lambda listener: run_adversarial(
-            settings,
-            options.results,
-            models=options.models_from,
-            data=options.data,
-            jobs=options.jobs,
-            retry=options.retry,
-            any_version=options.any_version,
-            listener=listener,
-            plan=plan,
-        ),
+    return carry_out(
+        options,
+        plan.tasks,
+        partial(run_adversarial, settings, options.results, models=options.models_from, plan=plan),
     )
 
 
