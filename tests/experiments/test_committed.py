@@ -8,6 +8,7 @@ import pytest
 
 from bayesvm.experiments import read_results, summarise
 from bayesvm.experiments.active import summarise_active
+from bayesvm.experiments.adversarial import summarise_adversarial
 from bayesvm.experiments.images import summarise_images
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -15,7 +16,12 @@ RESULTS = Path(__file__).parents[2] / "results"
 
 @pytest.mark.parametrize(
     ("name", "put_together"),
-    [("structured", summarise), ("images", summarise_images), ("active", summarise_active)],
+    [
+        ("structured", summarise),
+        ("images", summarise_images),
+        ("active", summarise_active),
+        ("adversarial", summarise_adversarial),
+    ],
 )
 def test_the_summary_is_that_of_the_results(name, put_together):
     committed = json.loads((RESULTS / f"{name}.json").read_text())
