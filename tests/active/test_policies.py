@@ -171,6 +171,17 @@ def test_variation_ratio_is_the_classifiers_own(problem):
     np.testing.assert_allclose(utilities[0, 20:], model.variation_ratio(X[20:]), rtol=1e-9)
 
 
+def test_ties_are_broken_alike_with_and_without_utilities():
+    X, y = moons(60)
+    X = np.concatenate([X, X])  # every row has a twin
+    y = _some_labels(np.concatenate([y, y]), 10)
+    clf = BayesianSVC(random_state=0)
+    chosen = [VariationRatio(random_state=s).query(X, y, clf) for s in range(6)]
+    told = [VariationRatio(random_state=s).query(X, y, clf, return_utilities=True)[0] for s in range(6)]
+    assert chosen == told
+    assert len({int(c[0]) for c in chosen}) == 2
+
+
 @pytest.mark.parametrize(
     ("policy", "theirs"),
     [(Margin, "margin_sampling"), (PredictiveEntropy, "entropy")],

@@ -154,6 +154,11 @@ def test_arguments_are_checked(model, digits):
         pgd(model, images, y[:3], 0.1)
     with pytest.raises(ValueError, match="negative"):
         pgd(model, images, y, -0.1)
+    words = "y has class 10, but the model has classes 0 to 9"
+    with pytest.raises(ValueError, match=words):
+        fgsm(model, images, torch.full_like(y, 10), 0.1)
+    with pytest.raises(ValueError, match=words):
+        AdaptiveAttack(model, 0.1, n_steps=1).generate(images, torch.full_like(y, 10))
     with pytest.raises(ValueError, match="surprise"):
         AdaptiveAttack(model, 0.1, score="surprise")
     with pytest.raises(ValueError, match="n_steps"):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bayesvm.active.labels import as_oracle, is_missing, known_labels, plain, sorted_classes, told_pairs
 from bayesvm.active.pool import as_pool, check_rows, fingerprint, part
 from bayesvm.active.record import Event, Record, Round, read_record, write_record
-from bayesvm.active.refitting import Group, Refitted, extended, rebuilt, refits_incrementally
+from bayesvm.active.refitting import Group, Refitted, described, extended, rebuilt, refits_incrementally
 from bayesvm.active.rules import rule_named
 
 __all__ = ["ActiveLearner", "Round"]
@@ -328,7 +328,12 @@ class ActiveLearner:
         }
         if not hasattr(self, "_fingerprint") or self._fingerprint[0] is not self._pool:
             self._fingerprint = (self._pool, fingerprint(self._pool))
-        write_record(path, settings, self._record, {"pool": self._fingerprint[1], "begun_at": begun_at})
+        more = {
+            "pool": self._fingerprint[1],
+            "estimator": described(self._template),
+            "begun_at": begun_at,
+        }
+        write_record(path, settings, self._record, more)
 
     def _resume(self, path: str | os.PathLike[str]) -> int:
         """Take over what a file tells; the number of rows asked for when its run began."""
@@ -338,6 +343,8 @@ class ActiveLearner:
             raise ValueError(f"{path} was written with {settings}, not {mine}; use another file")
         if more["pool"] != fingerprint(self._pool):
             raise ValueError(f"{path} belongs to another pool; use the pool it was written with")
+        if more["estimator"] != (model := described(self._template)):
+            raise ValueError(f"{path} was written with {more['estimator']}, not {model}; use that estimator")
         self._record = record
         self._restore()
         return int(more["begun_at"])

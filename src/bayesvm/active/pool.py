@@ -18,6 +18,8 @@ def as_pool(pool: Any) -> Any:
     """A data frame as it is, anything else as an array of rows."""
     if hasattr(pool, "iloc"):
         return pool
+    if hasattr(pool, "toarray"):
+        raise TypeError(f"the pool is a sparse {type(pool).__name__}; give pool.toarray()")
     X = np.asarray(pool)
     if X.ndim < 2 or not len(X):
         raise ValueError(f"the pool has shape {X.shape}; give one row per thing to label")

@@ -12,7 +12,7 @@ from bayesvm.files import replacing
 
 __all__ = ["Event", "Record", "Round", "read_record", "write_record"]
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class Round(NamedTuple):
@@ -155,6 +155,10 @@ def read_record(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Record, d
         raise ValueError(f"{path} has format {form}; this version reads {_FORMAT}")
     try:
         record = Record(content["classes"], [Event(**event) for event in content["events"]])
-        return content["settings"], record, {"pool": content["pool"], "begun_at": content["begun_at"]}
+        return (
+            content["settings"],
+            record,
+            {name: content[name] for name in ("pool", "estimator", "begun_at")},
+        )
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path} is a file of an ActiveLearner of which parts are missing") from error

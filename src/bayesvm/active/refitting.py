@@ -11,9 +11,10 @@ from sklearn.base import clone
 
 from bayesvm.active.pool import part
 
-__all__ = ["Group", "Refitted", "extended", "rebuilt", "refits_incrementally"]
+__all__ = ["Group", "Refitted", "described", "extended", "rebuilt", "refits_incrementally"]
 
 IntArray = npt.NDArray[np.int64]
+_PLAIN = (bool, int, float, str, type(None))
 
 
 class Group(NamedTuple):
@@ -46,6 +47,20 @@ class Refitted(NamedTuple):
 
     model: Any
     learned_from: int
+
+
+def described(estimator: Any) -> str:
+    """The kind of an estimator and those of its parameters that are plain values: the same in every process.
+
+    Examples
+    --------
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> described(KNeighborsClassifier(3, metric=max)).startswith("KNeighborsClassifier(algorithm='auto', ")
+    True
+    """
+    params = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    plain = [f"{name}={value!r}" for name, value in sorted(params.items()) if isinstance(value, _PLAIN)]
+    return f"{type(estimator).__name__}({', '.join(plain)})"
 
 
 def refits_incrementally(estimator: Any) -> bool:

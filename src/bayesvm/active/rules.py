@@ -91,6 +91,13 @@ class ByVariationRatio(ByScore):
             return super().choose(classifier, X, n, eligible, rng)
         return screened(inner, rows, n, eligible, rng)[0]
 
+    def with_utilities(
+        self, classifier: Any, X: Any, n: int, eligible: Mask | None, rng: np.random.Generator
+    ) -> Choice:
+        """The same rows, ties included, with the utilities of all."""
+        chosen = self.choose(classifier, X, n, eligible, rng)
+        return _with_repeated(chosen, _masked(self.scores(classifier, X), eligible))
+
 
 @dataclass(frozen=True)
 class ByProbabilities(ByScore):

@@ -176,8 +176,8 @@ class CombinedDetector(ThresholdDetector):
 
     def _check_params(self) -> None:
         super()._check_params()
-        if not len(self.strengths) or not all(s > 0 for s in self.strengths):
-            raise ValueError(f"strengths must be positive numbers, at least one, got {self.strengths}")
+        if not np.ndim(self.strengths) or not len(self.strengths) or not all(s > 0 for s in self.strengths):
+            raise ValueError(f"strengths must be a list of positive numbers, got {self.strengths}")
         if not self.attacks or not set(self.attacks) <= {"fgsm", "pgd"}:
             raise ValueError(f"attacks must be 'fgsm', 'pgd' or both, got {self.attacks}")
         Combination(self.kind)

@@ -96,6 +96,8 @@ def log_odds_against(log_p: Tensor, y: Tensor) -> Tensor:
     Its gradient is that of :math:`-\log p_y` divided by :math:`1 - p_y`: the
     same direction, but it does not vanish where the row is certain.
     """
+    if bool(((y < 0) | (y >= log_p.shape[1])).any()):  # on a GPU gather would end the process
+        raise ValueError(f"y has class {int(y.max())}, but the model has classes 0 to {log_p.shape[1] - 1}")
     own = y[:, None]
     return torch.logsumexp(log_p.scatter(1, own, -torch.inf), 1) - log_p.gather(1, own)[:, 0]
 

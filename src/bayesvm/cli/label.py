@@ -104,7 +104,7 @@ def _places(options: LabelOptions) -> Path:
             check_place(option, path, taken)
             taken[path.resolve()] = option
     if options.output is not None:
-        from bayesvm.tables.reading import check_file_name
+        from bayesvm.tables.formats import check_file_name
 
         check_file_name(options.output, writing=True)
     return labels
@@ -192,4 +192,6 @@ def _again(options: LabelOptions) -> tuple[str, ...]:
         words += ["--classes", ",".join(options.classes)]
     if options.columns:
         words += ["--columns", ",".join(options.columns)]
+    if options.seed:
+        words += ["--seed", str(options.seed)]
     return tuple(words)

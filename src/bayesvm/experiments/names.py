@@ -31,6 +31,6 @@ def chosen_names(what: str, listed: str, known: Sequence[str]) -> list[str]:
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"there is no {what} {name!r}{hint}; give all or some of {', '.join(known)}")
+            hint = f"did you mean {near[0]!r}?" if near else f"give all or some of {', '.join(known)}"
+            raise ValueError(f"there is no {what} {name!r}; {hint}")
     return names

@@ -75,7 +75,7 @@ def test_area_is_the_trapezoidal_rule():
 def test_areas_are_means_over_seeds():
     curves = gather([run("a", VR, [100, 0, 0]), run("a", VR, [100, 50, 0], seed=1), run("b", VR, [0, 0, 0])])
     assert curves.areas(VR) == pytest.approx({"a": (0.75 + 0.5) / 2, "b": 1.0})
-    assert curves.areas(VR, ["b"]) == {"b": 1.0}
+    assert curves.areas(VR, [("b", 0)]) == {"b": 1.0}
     assert curves.areas("nobody/margin") == {}
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from bayesvm.experiments.adversarial.grid import VICTIMS
 from bayesvm.experiments.adversarial.plan import AdversarialSettings, make_adversarial_plan
+from bayesvm.experiments.adversarial.run import _set_aside, trainings_file
 from bayesvm.experiments.images.models import model_file
 from tests.experiments.images.folders import cifar_folder, mnist_folder
 
@@ -57,6 +58,15 @@ def test_kept_models_are_not_trained_again(data, tmp_path):
     assert len(found["pgd", "mnist.ensemble", 0]["members"]) == 3
     assert found["fgsm", "mnist.softmax_tempered", 1]["tempered"]
     assert not found["fgsm", "mnist.softmax", 1]["tempered"]
+
+
+def test_results_of_earlier_trainings_are_set_aside(tmp_path):
+    file = trainings_file(tmp_path)
+    for content in ("first", "second"):
+        file.write_text(content)
+        _set_aside(file)
+    assert not file.exists()
+    assert [(tmp_path / f"trained.{n}.jsonl").read_text() for n in (1, 2)] == ["first", "second"]
 
 
 def test_what_is_missing_is_trained(data, tmp_path):

@@ -63,13 +63,13 @@ class Curves(NamedTuple):
             for seed in sorted({seed for _, seed in places})
         }
 
-    def areas(self, entrant: str, names: Iterable[str] | None = None) -> dict[str, float]:
-        """By set, the area under the curve of accuracy, mean over its seeds."""
-        wanted = None if names is None else set(names)
+    def areas(self, entrant: str, places: Iterable[Place] | None = None) -> dict[str, float]:
+        """By set, the area under the curve of accuracy, mean over its seeds, or over these sets and seeds."""
+        wanted = None if places is None else set(places)
         found: dict[str, list[float]] = {}
-        for (name, _), errors in sorted(self.errors.get(entrant, {}).items()):
-            if wanted is None or name in wanted:
-                found.setdefault(name, []).append(area(1.0 - errors))
+        for place, errors in sorted(self.errors.get(entrant, {}).items()):
+            if wanted is None or place in wanted:
+                found.setdefault(place[0], []).append(area(1.0 - errors))
         return {name: float(np.mean(values)) for name, values in found.items()}
 
 

@@ -97,7 +97,8 @@ class ActiveSummary:
     def as_dict(self) -> dict[str, Any]:
         """The summary as JSON can hold it; what cannot be said is null."""
         fought = self.duel
-        common = sorted({name for name, _ in self.sets.places(self.compared)})
+        # Sets and seeds that all finished: the same initial rows and test rows for everyone.
+        common = self.sets.places(self.compared)
         described = {
             "mean_rank": _ranks(self.sets, self.policies),
             "mean_rank_std": _ranks(self.sets, self.policies, spread=True),
@@ -109,7 +110,8 @@ class ActiveSummary:
                 for e in self.compared
                 if common
             },
-            "area_n_sets": len(common),
+            "area_n_sets": len({name for name, _ in common}),
+            "area_n_runs": len(common),
             "margin_against_variation_ratio": None if fought is None else fought.as_dict(),
             "round_seconds_1m": None if self.clock is None else self.clock.extra["median_s"],
             "poker": self._poker(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -15,6 +16,13 @@ __all__ = ["run_adversarial", "trainings_file"]
 def trainings_file(models: str | os.PathLike[str]) -> Path:
     """Where the results of trainings that were made for this experiment are."""
     return Path(models) / "trained.jsonl"
+
+
+def _set_aside(file: Path) -> None:
+    """Give a file the next free name: trained.1.jsonl, trained.2.jsonl and so on."""
+    if file.exists():
+        names = (file.with_suffix(f".{n}{file.suffix}") for n in itertools.count(1))
+        file.rename(next(name for name in names if not name.exists()))
 
 
 def run_adversarial(
@@ -54,9 +62,9 @@ def run_adversarial(
     made = []
     try:
         if first.trained.tasks:
-            # A known training whose model is gone must be repeated: its results are not asked.
+            # A known training whose model is gone must be repeated: its results are not asked, but kept.
             fresh = trainings_file(models)
-            fresh.unlink(missing_ok=True)
+            _set_aside(fresh)
             made.append(run_plan(first.trained, fresh, jobs=jobs, listener=listener, spool=spool))
             first = make_adversarial_plan(settings, models, data)
         made.append(
