@@ -120,8 +120,13 @@ def unavoidable(problem: Problem) -> Products:
     linear = q.m.unsqueeze(-1)
     pairs = evaluate(rows, _RULE, q, problem.base, 4).sites.classes
     assert pairs is not None
-    products: Products = [("R_j^-T eps", partial(linalg.solve_lower_transposed, q.R, noise))]
-    for block in rows.blocks(_RULE.block_rows(C, P)):
+    bare = Gaussian(q.m, q.R)
+    T = gaussian.roots(bare).T
+    products: Products = [
+        ("R_j^-T eps", partial(torch.bmm, T, noise)),
+        ("R_j^-T", partial(gaussian.roots, bare)),
+    ]
+    for block in rows.blocks(_RULE.block_rows(q)):
         A = block.features.A
         products += [
             ("Z X^T", partial(torch.mm, rows.Z, rows.X[block.rows].mT)),
@@ -133,7 +138,7 @@ def unavoidable(problem: Problem) -> Products:
         for j, A_j in groups:
             products += [
                 ("A_j m_j", partial(torch.mv, A_j, q.m[j])),
-                ("R_j^-1 A_j^T", partial(linalg.solve_lower, q.R[j], A_j.mT)),
+                ("A_j T_j", partial(torch.mm, A_j, T[j])),
             ]
         for _, A_j in groups:
             products += [

@@ -54,6 +54,9 @@ inference = [p for p in FILES if _within(p, "inference")]
 networks = [p for p in FILES if _within(p, "nn")]
 active = [p for p in FILES if _within(p, "active")]
 adversarial = [p for p in FILES if _within(p, "adversarial")]
+streaming = [p for p in FILES if _within(p, "streaming")]
+distributed = [p for p in FILES if _within(p, "distributed")]
+compiled = [p for p in FILES if _within(p, "compiled")]
 # Everything between inference and the faces: no formula of theirs may need an estimator.
 middle = [
     p for p in FILES if p.parent == PACKAGE and p.name not in ("__init__.py", "__main__.py", "persistence.py")
@@ -142,6 +145,49 @@ def test_attacks_and_detectors_stand_on_core_and_networks(path):
 )
 def test_only_applications_know_of_adversarial_images(path):
     assert not any(_starts(name, "bayesvm.adversarial") for name in _of_the_library(path))
+
+
+@pytest.mark.parametrize("path", compiled, ids=_name)
+def test_compiled_predictors_stand_on_numpy(path):
+    """They are made from a model; once made, they need nothing of the library but each other."""
+    own = ("bayesvm.compiled", "bayesvm.files", "bayesvm._version")
+    stages = ("bayesvm.core", "bayesvm.local_part", "bayesvm.model", "bayesvm.prediction", "bayesvm.scaling")
+    if path.name == "folding.py":
+        assert all(_starts(name, *own, *stages) for name in _of_the_library(path))
+        assert _third_party(path) <= {"numpy", "scipy"}
+    else:
+        assert all(_starts(name, *own) for name in _of_the_library(path))
+        # torch, inside functions, for kernels and likelihoods that are code of their own.
+        assert _third_party(path) <= (
+            {"numpy", "torch"} if path.name in ("kernels.py", "readout.py") else {"numpy"}
+        )
+
+
+@pytest.mark.parametrize("path", streaming, ids=_name)
+def test_streaming_stands_on_the_stages_of_a_fit(path):
+    """Passes are sent to other processes: no estimator and no engine but the local one goes with them."""
+    above = ("bayesvm.estimators", "bayesvm.plotting", "bayesvm.persistence", "bayesvm.compiled")
+    assert not any(_starts(name, *above) for name in _of_the_library(path))
+    assert _third_party(path) <= {"torch", "numpy"} | (
+        {"pyarrow"} if path.name.startswith("arrow") else set()
+    )
+
+
+@pytest.mark.parametrize("path", [*core, *inference, *middle], ids=_name)
+def test_stages_of_a_fit_do_not_know_of_streaming(path):
+    assert not any(_starts(name, "bayesvm.streaming") for name in _of_the_library(path))
+
+
+@pytest.mark.parametrize("path", distributed, ids=_name)
+def test_the_cluster_stands_on_streaming_and_estimators(path):
+    own = ("bayesvm.distributed", "bayesvm.streaming", "bayesvm.estimators", "bayesvm.lazy")
+    assert all(_starts(name, *own) for name in _of_the_library(path))
+    assert _third_party(path) <= {"numpy", "pandas", "sklearn"}  # Dask itself by dependencies.py
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if not _within(p, "distributed")], ids=_name)
+def test_nothing_knows_of_the_cluster(path):
+    assert not any(_starts(name, "bayesvm.distributed") for name in _of_the_library(path))
 
 
 @pytest.mark.parametrize("path", middle, ids=_name)
@@ -268,7 +314,19 @@ def test_imports_have_no_cycles():
 
 
 OPTIONAL = {
-    *("art", "arviz", "hypothesis", "jinja2", "matplotlib", "pandas", "polars", "pyarrow"),
+    *(
+        "art",
+        "arviz",
+        "cloudpickle",
+        "dask",
+        "distributed",
+        "hypothesis",
+        "jinja2",
+        "matplotlib",
+        "pandas",
+        "polars",
+        "pyarrow",
+    ),
     *("pytest", "rich", "skops", "skrub", "typer"),
     *("gpytorch", "lightgbm", "pmlb", "pooch", "safetensors", "scikit_posthocs", "skactiveml"),
 }
@@ -302,6 +360,10 @@ def test_active_learning_does_without_the_package_whose_contract_it_follows():
     assert "torch" not in _loaded_by("import bayesvm.active")
     light = "import bayesvm.active as a; a.ActiveLearner, a.RULES, a.variation_ratio_scores"
     assert "skactiveml" not in _loaded_by(light)
+
+
+def test_importing_the_cluster_is_light():
+    assert not _loaded_by("import bayesvm.distributed") & (OPTIONAL | {"numpy", "sklearn", "torch"})
 
 
 def test_importing_scores_and_attacks_does_without_the_toolbox():

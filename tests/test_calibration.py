@@ -77,7 +77,7 @@ def test_coarse_search_finds_what_a_full_search_finds(seed, monkeypatch):
     found = fit_calibration(F, s2, y, weight)
     if found.spread == 1.0:
         assert found.temperature == TEMPERATURES[np.flatnonzero(curve <= curve.min() + 0.2)[0]]
-    at_one = calibration._coarse_to_fine(lambda i: loss_curve(F, s2, y, weight, TEMPERATURES[i]), 0.2)
+    at_one = calibration._coarse_to_fine(lambda i: loss_curve(F, s2, y, weight, TEMPERATURES[i]), 0.2, 22)
     assert at_one.min() == curve.min()
 
 

@@ -63,7 +63,8 @@ def _objective(rows, params, Z, J, bound_weight, loo_weight, scale, T):
     total = bound_weight * (weight @ value - kl)
     for n in range(N if loo_weight else 0):
         less = weight.clone()
-        less[n] = scale * max(0.0, float(rows.weight[n]) - 1.0)
+        c = float(rows.weight[n])
+        less[n] = scale * (c - 1.0) if c.is_integer() else 0.0
         m, S = gaussian_from_sites(A, less[:, None] * W, less[:, None] * G)
         mean, var = m @ A[n], torch.einsum("p,cpq,q->c", A[n], S, A[n]) + residual[n]
         if J == 1:
@@ -97,6 +98,7 @@ def test_objective_and_gradient_are_those_of_the_slow_objective(
     monkeypatch.setattr(hyperparameters, "Adam", _Recorder)
     kernel = resolve_kernel("rbf+additive", True)
     weight = uniform(14, seed=0, low=0.4, high=2.5)
+    weight[::3] = torch.tensor([1.0, 2.0, 3.0, 2.0, 1.0])
     rows = classification_rows(14, n_classes, 5, seed=1, kernel=kernel, weight=weight)
     options = _options(bound_weight=bound_weight, loo_weight=loo_weight, learn_inducing=True)
     _learn(rows, likelihood, options, scale=scale)

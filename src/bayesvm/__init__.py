@@ -9,6 +9,7 @@ from bayesvm.lazy import lazy_names
 
 if TYPE_CHECKING:
     from bayesvm.chains_export import to_arviz
+    from bayesvm.compiled.predictor import CompiledPredictor
     from bayesvm.estimators.bayesian_svc import BayesianSVC
     from bayesvm.estimators.binary_svc import BinaryBayesianSVC
     from bayesvm.estimators.linear_svc import LinearBayesianSVC
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BayesianSVC",
     "BinaryBayesianSVC",
+    "CompiledPredictor",
     "LinearBayesianSVC",
     "OneVsRestBayesianSVC",
     "SVGPClassifier",
@@ -35,6 +37,7 @@ __all__ = [
 _HOME = {
     "BayesianSVC": "bayesvm.estimators.bayesian_svc",
     "BinaryBayesianSVC": "bayesvm.estimators.binary_svc",
+    "CompiledPredictor": "bayesvm.compiled.predictor",
     "LinearBayesianSVC": "bayesvm.estimators.linear_svc",
     "OneVsRestBayesianSVC": "bayesvm.estimators.one_vs_rest_svc",
     "SVGPClassifier": "bayesvm.estimators.svgp_classifier",

@@ -17,6 +17,8 @@ from bayesvm.core.predictive import margins_at_nodes
 __all__ = [
     "SPREADS",
     "TEMPERATURES",
+    "WIDE_SPREADS",
+    "WIDE_TEMPERATURES",
     "Calibration",
     "Deviations",
     "fit_calibration",
@@ -28,6 +30,10 @@ FloatArray = npt.NDArray[np.float64]
 
 TEMPERATURES: FloatArray = 2.0 ** np.linspace(-2.0, 5.0, 22)
 SPREADS: FloatArray = 2.0 ** -np.arange(0.0, 4.5, 0.5)
+# Classes of few rows move their latents by a small part of the margin, and of what is uncertain:
+# temperatures beyond the others go with spreads beyond the others.
+WIDE_TEMPERATURES: FloatArray = np.concatenate([TEMPERATURES, 2.0 ** np.linspace(16.0 / 3.0, 10.0, 15)])
+WIDE_SPREADS: FloatArray = 2.0 ** -np.arange(0.0, 10.5, 0.5)
 # On separable data ever larger temperatures look ever better by nothing:
 # take the smallest that is as good to this many nats a row.
 _INDIFFERENCE = 1e-3
@@ -40,9 +46,6 @@ _STRIDE = 3
 _OFFSET_STEPS = 10
 _OFFSET_TOLERANCE = 0.02
 _LARGEST_LOG_ODDS = 30.0
-# Rows that a class must have: with an offset, classes of a single row were
-# hardly ever predicted (docs/defaults.md).
-_FEWEST = 5.0
 
 
 @dataclass(frozen=True)
@@ -104,38 +107,47 @@ def loss_curve(
 
 
 def fit_calibration(
-    F: Tensor, s2: Tensor | Deviations, y: Tensor, weight: Tensor, offsets: bool = True
+    F: Tensor,
+    s2: Tensor | Deviations,
+    y: Tensor,
+    weight: Tensor,
+    offsets: bool = True,
+    wide: bool = False,
 ) -> Calibration:
     """Temperature, spread and offsets of least leave-one-out log-loss, within their priors' reach.
 
     Spreads are tried from one downwards until they no longer pay. The best
     temperature moves little from one spread to the next, so only its
     neighbourhood is searched after the first, and once more when the offsets
-    are known.
+    are known. Both are looked for further out if ``wide``.
     """
+    temperatures, spreads = (WIDE_TEMPERATURES, WIDE_SPREADS) if wide else (TEMPERATURES, SPREADS)
     slack = _INDIFFERENCE * float(weight.sum())
     n = len(TEMPERATURES)
-    curve = _coarse_to_fine(lambda i: loss_curve(F, s2, y, weight, TEMPERATURES[i]), slack)
+    curve = np.full(len(temperatures), np.inf)
+    curve[:n] = _coarse_to_fine(lambda i: loss_curve(F, s2, y, weight, temperatures[i]), slack, n)
     cost, spread = float(curve.min()), 1.0
-    for smaller in SPREADS[1:]:
+    for smaller in spreads[1:]:
+        n = len(TEMPERATURES) if smaller >= SPREADS[-1] else len(temperatures)
         middle = int(curve.argmin())
         near = np.arange(max(0, middle - 3), min(middle + 2, n))
-        tried = np.full(n, np.inf)
-        tried[near] = loss_curve(F, float(smaller) * s2, y, weight, TEMPERATURES[near])
+        tried = np.full_like(curve, np.inf)
+        tried[near] = loss_curve(F, float(smaller) * s2, y, weight, temperatures[near])
         new_cost = float(tried.min()) - _NATS_PER_LOG_SPREAD * float(np.log(smaller))
         if new_cost >= cost:
             break
         curve, cost, spread = tried, new_cost, float(smaller)
     s2 = spread * s2
-    T = _smallest_good(curve, slack)
+    T = float(temperatures[_smallest_good(curve, slack)])
     if not offsets:
         return Calibration(T, spread, (0.0,) * F.shape[1])
     log_odds = fit_offsets(F, s2, y, weight, T)
-    middle = int(np.argmin(np.abs(TEMPERATURES - T)))
+    middle = int(np.argmin(np.abs(temperatures - T)))
+    n = len(TEMPERATURES) if spread >= SPREADS[-1] else len(temperatures)
     near = np.arange(max(0, middle - 2), min(middle + 3, n))
-    curve = np.full(n, np.inf)
-    curve[near] = loss_curve(F, s2, y, weight, TEMPERATURES[near], log_odds)
-    T = _smallest_good(curve, slack)
+    curve = np.full_like(curve, np.inf)
+    curve[near] = loss_curve(F, s2, y, weight, temperatures[near], log_odds)
+    T = float(temperatures[_smallest_good(curve, slack)])
     return Calibration(T, spread, tuple((log_odds / T).tolist()))
 
 
@@ -149,9 +161,9 @@ def _margins(F: Tensor, s2: Tensor | Deviations, y: Tensor) -> tuple[Tensor, Ten
     return f.sub_(own.clone()), torch.full((n_draws,), 1.0 / n_draws, dtype=f.dtype, device=f.device)
 
 
-def _smallest_good(curve: FloatArray, slack: float) -> float:
-    """The smallest temperature whose loss is within the slack of the least."""
-    return float(TEMPERATURES[np.flatnonzero(curve <= curve.min() + slack)[0]])
+def _smallest_good(curve: FloatArray, slack: float) -> int:
+    """Which is the smallest temperature whose loss is within the slack of the least."""
+    return int(np.flatnonzero(curve <= curve.min() + slack)[0])
 
 
 def fit_offsets(F: Tensor, s2: Tensor | Deviations, y: Tensor, weight: Tensor, T: float) -> Tensor:
@@ -168,25 +180,25 @@ def fit_offsets(F: Tensor, s2: Tensor | Deviations, y: Tensor, weight: Tensor, T
     size = max(1, _BLOCK_NUMBERS // (_NODES * C))
     largest = float(weight.max())  # weights of any size fit into single precision as shares of it
     counts = b.index_add(0, y, weight.double())
-    known = torch.nonzero(counts >= _FEWEST)[:, 0]
+    known = torch.nonzero(counts >= defaults.FEWEST_OF_CLASS)[:, 0]
     if len(known) < 2:
         return b.to(F.dtype)
-    light = torch.where(counts[y] >= _FEWEST, weight / largest, 0.0).float()
+    light = torch.where(counts[y] >= defaults.FEWEST_OF_CLASS, weight / largest, 0.0).float()
     for _ in range(_OFFSET_STEPS):
-        gradient = counts - defaults.OFFSET_PRECISION * b
-        curvature = defaults.OFFSET_PRECISION * torch.eye(C, dtype=b.dtype, device=b.device)
+        gradient = (counts - defaults.OFFSET_PRECISION * b)[known]
+        curvature = defaults.OFFSET_PRECISION * torch.eye(len(known), dtype=b.dtype, device=b.device)
         for start in range(0, F.shape[0], size):
             rows = slice(start, start + size)
             logits, node_weight = _margins(F[rows].float(), s2[rows].float(), y[rows])
             pi = torch.softmax(logits.mul_(T).add_(b[:, None, None].float()), 0)  # [C, N, S]
             own = pi.gather(0, y[None, rows, None].expand(1, -1, pi.shape[2]))[0] * node_weight
             share = own / own.sum(1, keepdim=True).clamp_min(torch.finfo(own.dtype).tiny)
-            mine = pi * (light[rows, None] * share)
-            expected = largest * mine.sum((1, 2)).double()
+            pi = pi[known].flatten(1)
+            mine = pi * (light[rows, None] * share).flatten()
+            expected = largest * mine.sum(1).double()
             gradient -= expected
-            curvature += torch.diag(expected) - largest * (mine.flatten(1) @ pi.flatten(1).mT).double()
+            curvature += torch.diag(expected) - largest * (mine @ pi.mT).double()
         # Adding the same to all classes changes nothing: that direction is made stiff, not singular.
-        curvature, gradient = curvature[known][:, known], gradient[known]
         stiff = curvature + curvature.diagonal().mean() / len(known)
         step = torch.linalg.solve(stiff, gradient - gradient.mean())
         b = b.index_add(0, known, step - step.mean()).clamp(-_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS)
@@ -195,15 +207,17 @@ def fit_offsets(F: Tensor, s2: Tensor | Deviations, y: Tensor, weight: Tensor, T
     return b.to(F.dtype)
 
 
-def _coarse_to_fine(losses: Callable[[npt.NDArray[np.int64]], FloatArray], slack: float) -> FloatArray:
+def _coarse_to_fine(
+    losses: Callable[[npt.NDArray[np.int64]], FloatArray], slack: float, n_temperatures: int
+) -> FloatArray:
     """The curve where it matters, infinity elsewhere: around its minimum and where it comes within the slack.
 
     It has one valley, so every third temperature shows where to look closer.
     """
-    curve = np.full(len(TEMPERATURES), np.inf)
+    curve = np.full(n_temperatures, np.inf)
     coarse = np.arange(0, len(curve), _STRIDE)
     curve[coarse] = losses(coarse)
-    least, first = int(curve.argmin()), int(np.flatnonzero(curve <= curve.min() + slack)[0])
+    least, first = int(curve.argmin()), _smallest_good(curve, slack)
     closer = {*range(first - _STRIDE + 1, first), *range(least - _STRIDE + 1, least + _STRIDE)}
     fine = np.array(sorted(i for i in closer if 0 <= i < len(curve) and np.isinf(curve[i])))
     curve[fine] = losses(fine)

@@ -15,6 +15,9 @@ DEFAULT_KERNEL = "rbf+additive"
 LEARNING_STEPS = 25
 LEARNING_RATE = 0.35
 LEARNING_CLASSES = 32
+# Over all rows of a fit to chunks, where the bound alone is what the kernel is to maximise.
+POLISH_STEPS = 12
+POLISH_RATE = 0.05
 PRIOR_SCALE = 0.7
 LEARNING_DTYPE = torch.float32
 SITE_DAMPING = 0.5
@@ -23,9 +26,15 @@ LEAVE_ONE_OUT_WEIGHT = {"blend": 1.0, "elbo": 0.0, "loo": 1.0}
 
 # Class probabilities.
 OFFSET_PRECISION = 1.0
+# Rows from which a class may have an offset, and below which its rivals lose rows with it.
+FEWEST_OF_CLASS = 5.0
+SHORT_CLASS = 3.0
 
 # The paper's recipe.
 PAPER_INDUCING = 64
+
+# Up to this many rows a fit holds all of them; beyond, it passes over chunks of them.
+IN_MEMORY_ROWS = 100_000
 
 # Fitting q.
 MOST_INDUCING_ALL_LATENTS = 256

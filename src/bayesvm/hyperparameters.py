@@ -16,7 +16,7 @@ from torch import Tensor
 
 from bayesvm.core.covariance import Features, FeaturesOfRows
 from bayesvm.core.kernels.base import Kernel, Params
-from bayesvm.core.leave_one_out import cavity
+from bayesvm.core.leave_one_out import cavity, part_left_out
 from bayesvm.core.likelihoods.base import Likelihood, expected
 from bayesvm.core.linalg import NotPositiveDefiniteError
 from bayesvm.core.predictive import log_softmax_pairwise
@@ -122,6 +122,9 @@ def learn_kernel(
     adam = Adam([*theta.values(), log_T, *([points] if options.learn_inducing else [])], betas=(0.9, 0.95))
     n_latents = likelihood.n_latents(sample.n_classes)
     W, G = start_sites(sample.y, n_latents, likelihood.shift_invariant, X)
+    # Leaving out removes a copy of a row, or all there is of it, together with
+    # the rows it stands for: otherwise those would betray its label.
+    unit = sample.scale * part_left_out(sample.weight, sample.y, sample.n_classes)[:, None]
     features = FeaturesOfRows(kernel, X, points)
     good = _snapshot(theta, points)
     start = good[0]
@@ -139,7 +142,7 @@ def learn_kernel(
 
     try:
         for step in range(options.steps):
-            score = _score(features(theta, points), sample, likelihood, W, G, log_T, options)
+            score = _score(features(theta, points), sample, unit, likelihood, W, G, log_T, options)
             objective = score.objective
             for name, value in theta.items():
                 objective = objective - 0.5 * ((value - start[name]) / options.prior_scale).square().sum()
@@ -176,6 +179,7 @@ class _Score(NamedTuple):
 def _score(
     features: Features,
     sample: LearningSample,
+    unit: Tensor,
     likelihood: Likelihood,
     W: Tensor,
     G: Tensor,
@@ -193,9 +197,6 @@ def _score(
     bound = torch.dot(weight, terms.value) - kl
     objective = options.bound_weight * bound
     if options.loo_weight:
-        # Leaving out removes one unit of a row, or all there is of it, together
-        # with the rows it stands for: otherwise those would betray its label.
-        unit = sample.scale * sample.weight.clamp_max(1.0)[:, None]
         left = cavity(F, V, W * unit, G * unit)
         F_loo, s2_loo = latents_of_classes(left.F, left.V + residual[:, None])
         log_p = log_softmax_pairwise(F_loo, s2_loo, log_T.exp()).gather(1, y[:, None])[:, 0]

@@ -36,14 +36,18 @@ def common_part(deviations: Tensor, n_samples: int, generator: torch.Generator) 
     return deviations[draw.to(deviations.device), function.to(deviations.device)].mT / (J - 1) ** 0.5
 
 
-def latent_moments(model: LoadedModel, rows: Tensor) -> tuple[Tensor, Tensor]:
+def latent_moments(
+    model: LoadedModel, rows: Tensor, roots: gaussian.Roots | None = None
+) -> tuple[Tensor, Tensor]:
     """Means and variances per class, shape (n, C), of standardised rows.
 
     From draws where there are any, else from q, with the local part if there is one.
+    ``roots`` are those of q, for calls with many rows.
     """
     A, residual = model.features(rows)
     if model.draws is None:
-        F, V = gaussian.mean(model.q, A), gaussian.variance(model.q, A)
+        F = gaussian.mean(model.q, A)
+        V = gaussian.variance(model.q, A) if roots is None else gaussian.root_variance(roots, A)
     else:
         mean = model.draws.mean(0)
         F = A @ mean.mT

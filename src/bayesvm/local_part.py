@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from bayesvm.core import gaussian
-from bayesvm.core.leave_one_out import cavity
+from bayesvm.core.leave_one_out import cavity, part_left_out
 from bayesvm.core.likelihoods.difference import dealt as latents_of_classes
-from bayesvm.core.local import Neighbours, local_mean, nearest
+from bayesvm.core.local import local_mean
+from bayesvm.core.nearest import Neighbours, nearest
 from bayesvm.core.predictive import log_softmax_pairwise
 from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.evaluate import Ascent
@@ -97,18 +98,18 @@ class LoadedLocal(NamedTuple):
         mean = local_mean(self.X, near, self.W, self.b, None, self.variance, self.length)
         return mean.to(rows.dtype)
 
-    def mean_without_self(self, rows: slice, weight: Tensor) -> Tensor:
-        """The same at training rows, each without one unit of itself (eq. 10.3)."""
+    def mean_without_self(self, rows: slice, weight: Tensor, part: Tensor) -> Tensor:
+        """The same at training rows of these weights, each without a part of itself (eq. 10.3)."""
         near = nearest(self.X, self.X[rows], NEIGHBOURS, self.typical)
-        share = _without_one_unit(near, rows, weight)
+        share = _without_part(near, rows, weight, part)
         mean = local_mean(self.X, near, self.W, self.b, share, self.variance, self.length)
         return mean.to(weight.dtype)
 
 
-def _without_one_unit(near: Neighbours, rows: slice, weight: Tensor) -> Tensor:
-    """Share of each neighbour that is left when one unit of the row itself is taken away."""
+def _without_part(near: Neighbours, rows: slice, weight: Tensor, part: Tensor) -> Tensor:
+    """Share of each neighbour that is left when a part of the row itself is taken away."""
     own = torch.arange(rows.start, rows.stop, device=weight.device)
-    left = (weight[rows] - 1.0).clamp_min(0.0) / weight[rows].clamp_min(torch.finfo(weight.dtype).tiny)
+    left = (weight - part) / weight.clamp_min(torch.finfo(weight.dtype).tiny)
     return torch.where(near.rows == own[:, None], left[:, None].double(), torch.ones_like(near.d2))
 
 
@@ -139,9 +140,10 @@ def _fit(rows: TrainingRows, ascent: Ascent) -> LocalPart | None:
         return None
     W, b = _pull(rows, ascent)
     near = nearest(X, X[judges], NEIGHBOURS, typical)
-    share = _without_one_unit(near, judges, rows.weight)
     y, weight = rows.y[judges], rows.weight[judges]
-    F, V = _left_out(rows, ascent, judges)
+    part = part_left_out(rows.weight, rows.y, rows.n_classes)[judges]
+    share = _without_part(near, judges, weight, part)
+    F, V = _left_out(rows, ascent, judges, part)
 
     def score(e: Tensor | float) -> Tensor:
         """Log-probabilities of the labels, at the temperature and spread that suit them best."""
@@ -205,11 +207,11 @@ def _pull(rows: TrainingRows, ascent: Ascent) -> tuple[Tensor, Tensor]:
     return torch.maximum(W.clamp_min_(0.0), b.abs() / _REACH), b
 
 
-def _left_out(rows: TrainingRows, ascent: Ascent, judges: slice) -> tuple[Tensor, Tensor]:
-    """Moments of the smooth part at some rows without one unit of each (eqs. 5.1, 5.2)."""
+def _left_out(rows: TrainingRows, ascent: Ascent, judges: slice, part: Tensor) -> tuple[Tensor, Tensor]:
+    """Moments of the smooth part at some rows without a part of each (eqs. 5.1, 5.2)."""
     q = ascent.q
     A, residual = rows.features(rows.X[judges])
     W, G = ascent.sites.dense(judges, q.m.shape[0])
-    unit = rows.weight[judges].clamp_max(1.0)[:, None]
+    unit = part[:, None]
     left = cavity(gaussian.mean(q, A), gaussian.variance(q, A), unit * W, unit * G)
     return left.F, left.V + residual[:, None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from bayesvm.core.covariance import Features, whitened_features
 from bayesvm.core.gaussian import Gaussian
 from bayesvm.core.kernels.base import Kernel, Params
 from bayesvm.core.likelihoods import ProperLikelihood
+from bayesvm.core.top_k import envelope
 from bayesvm.local_part import LoadedLocal, LocalPart
 from bayesvm.scaling import Scaler
 
@@ -95,6 +97,12 @@ class Model:
             None if self.draws is None else tensor(self.draws),
             None if self.local is None else self.local.on(device),
         )
+
+    @cached_property
+    def envelope(self) -> tuple[FloatArray, FloatArray]:
+        """Root and factors of a bound on the variances of all classes (eq. 6.10)."""
+        bound = envelope(Gaussian(torch.as_tensor(self.m), torch.as_tensor(self.R)))
+        return to_numpy(bound.root), to_numpy(bound.factor)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +60,25 @@ class Memory:
     linear: FloatArray | None
     learned_from: int
 
+    def faded(self, forgetting: float) -> Memory:
+        """What is left when a share of all that is known is forgotten.
+
+        Remembered rows lose that share of their weight, and q without them that
+        share of what sets it apart from the prior.
+        """
+        if not forgetting:
+            return self
+        kept = 1.0 - forgetting
+        if self.precision is None or self.linear is None:
+            return replace(self, weight=kept * self.weight)
+        eye = np.eye(self.precision.shape[-1])
+        return replace(
+            self,
+            weight=kept * self.weight,
+            precision=eye + kept * (self.precision - eye),
+            linear=kept * self.linear,
+        )
+
 
 def worth_learning_anew(memory: Memory, data: CanonicalRows) -> bool:
     """Whether all rows are still there and are many more, of more classes or in more columns."""
@@ -112,6 +131,8 @@ def _taught(memory: Memory, old: LoadedModel) -> Natural | None:
 def remember(trained: Trained, data: CanonicalRows, model: Model, learned_from: int) -> Memory:
     """The rows to keep, a random sample by content, and q without them.
 
+    The heavier a row, the likelier it is kept: where a stream forgets, rows fade.
+
     When rows are forgotten for the first time, the part of q that they made
     is taken to be their share of the weight; later it is their sites.
 
@@ -122,15 +143,15 @@ def remember(trained: Trained, data: CanonicalRows, model: Model, learned_from: 
         Rows that the kernel was learned from.
     """
     taught = trained.taught
-    if len(data.y) <= _MEMORY_ROWS and taught is None:
+    if len(data.y) <= _MEMORY_ROWS and taught is None and not trained.elsewhere:
         return Memory(data.X, data.y, data.weight, None, None, learned_from)
-    order = np.argsort(hash_values(model.scaler.transform(data.X), data.y), kind="stable")
+    order = np.argsort(_arrival(hash_values(model.scaler.transform(data.X), data.y), data.weight))
     kept, gone = np.sort(order[:_MEMORY_ROWS]), np.sort(order[_MEMORY_ROWS:])
     with torch.no_grad():
         if taught is None:
             natural = trained.ascent.natural
             prior = Natural.prior(natural.linear.shape[0], trained.rows.Lz)
-            base = prior.towards(natural, float(data.weight[gone].sum() / data.weight.sum()))
+            base = prior.towards(natural, _share_gone(data.weight, gone, trained.elsewhere))
         else:
             base = _with_sites(taught, trained, gone)
     return Memory(
@@ -141,6 +162,20 @@ def remember(trained: Trained, data: CanonicalRows, model: Model, learned_from: 
         to_numpy(base.linear),
         learned_from,
     )
+
+
+def _arrival(code: npt.NDArray[np.uint64], weight: FloatArray) -> FloatArray:
+    """Exponential times whose rates are the weights, from uniform hashes.
+
+    The first n to arrive are a sample in proportion to weight; with equal
+    weights they are those of the smallest hashes.
+    """
+    return -np.log1p(-(code.astype(np.float64) / 2.0**64).clip(max=1.0 - 2.0**-53)) / weight
+
+
+def _share_gone(weight: FloatArray, gone: npt.NDArray[np.int64], elsewhere: float) -> float:
+    """Share of the weight in rows that are not kept, or were never at hand."""
+    return float((weight[gone].sum() + elsewhere) / (weight.sum() + elsewhere))
 
 
 def _with_sites(base: Natural, trained: Trained, gone: npt.NDArray[np.int64]) -> Natural:

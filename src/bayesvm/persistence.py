@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from bayesvm.compiled import CompiledPredictor
 from bayesvm.files import replacing
 
 __all__ = ["TRUSTED_TYPES", "load", "save"]
@@ -29,6 +30,7 @@ _OURS = [
     "bayesvm.core.kernels.stationary.RBF",
     "bayesvm.core.likelihoods.robust_max.RobustMax",
     "bayesvm.core.likelihoods.softmax.Softmax",
+    "bayesvm.distributed.estimator.DaskBayesianSVC",
     "bayesvm.estimators.bayesian_svc.BayesianSVC",
     "bayesvm.estimators.binary_svc.BinaryBayesianSVC",
     "bayesvm.estimators.fitted.SiteArrays",
@@ -72,6 +74,10 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> Path:
     The file is written beside its place and then moved there, so it is never
     half-written.
     """
+    if isinstance(estimator, CompiledPredictor):
+        raise TypeError(
+            "a compiled predictor has files of its own: predictor.save(path), CompiledPredictor.load(path)"
+        )
     io = _skops_io()
     with replacing(path) as part:
         io.dump(estimator, part, compression=zipfile.ZIP_DEFLATED, compresslevel=1)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bayesvm.core import linalg
+from bayesvm.core import gaussian, linalg
 from bayesvm.core.argmax import argmax_probability, log_variation_ratio
 from bayesvm.core.predictive import expected_softmax, in_order_of, predictive_moments
 from bayesvm.latents import common_part, latent_moments, latents_of_classes
@@ -28,7 +28,10 @@ __all__ = [
 
 FloatArray = npt.NDArray[np.floating]
 _BLOCK_NUMBERS = 4_000_000
-_NODES = 128
+NODES = 128
+# From so many rows on inverting the factors of q pays: products are faster than solves.
+_ROWS_FOR_ROOTS = 2000
+_FEWEST_AT_ONCE = 64
 
 
 class Uncertainty(NamedTuple):
@@ -52,14 +55,23 @@ class Uncertainty(NamedTuple):
 def latent_blocks(
     model: LoadedModel, X: FloatArray, numbers_per_row: int
 ) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Means and variances per class, for consecutive blocks of rows."""
+    """Means and variances per class, for consecutive blocks of rows.
+
+    With thousands of classes a block that fits into memory has few rows, and
+    a pass over all factors for each of them would take longest: several
+    blocks share one.
+    """
     J, P = model.q.m.shape
     n_draws = 0 if model.draws is None else model.draws.shape[0]
     size = max(1, _BLOCK_NUMBERS // max(numbers_per_row, J * P, n_draws))
-    for start in range(0, X.shape[0], size):
-        rows = slice(start, min(start + size, X.shape[0]))
-        F, s2 = latent_moments(model, model.rows(X[rows]))
-        yield rows, F, s2
+    at_once = max(size, min(_FEWEST_AT_ONCE, _BLOCK_NUMBERS // max(J + P, n_draws)))
+    is_worth_roots = X.shape[0] >= _ROWS_FOR_ROOTS and size == at_once and model.draws is None
+    roots = gaussian.roots(model.q) if is_worth_roots else None
+    for first in range(0, X.shape[0], at_once):
+        F, s2 = latent_moments(model, model.rows(X[first : first + at_once]), roots)
+        for start in range(0, F.shape[0], size):
+            rows = slice(start, min(start + size, F.shape[0]))
+            yield slice(first + rows.start, first + rows.stop), F[rows], s2[rows]
 
 
 def map_rows(
@@ -86,10 +98,10 @@ def proba(model: LoadedModel, X: FloatArray) -> FloatArray:
     def softmax(F: Tensor, s2: Tensor) -> tuple[Tensor, ...]:
         if likelihood is not None:
             return (likelihood.probabilities(F, s2).proba,)
-        p = expected_softmax(*model.calibrated(F, s2), _NODES)
+        p = expected_softmax(*model.calibrated(F, s2), NODES)
         return (in_order_of(F, p) if model.model.pooled else p,)
 
-    return map_rows(model, X, softmax, 2 * _NODES * model.model.n_classes)[0]
+    return map_rows(model, X, softmax, 2 * NODES * model.model.n_classes)[0]
 
 
 def uncertainty(model: LoadedModel, X: FloatArray) -> Uncertainty:
@@ -100,14 +112,14 @@ def uncertainty(model: LoadedModel, X: FloatArray) -> Uncertainty:
 
     def entropies(F: Tensor, s2: Tensor) -> tuple[Tensor, ...]:
         if likelihood is None:
-            _, total, aleatoric = predictive_moments(*model.calibrated(F, s2), _NODES)
+            _, total, aleatoric = predictive_moments(*model.calibrated(F, s2), NODES)
         else:
             proba, aleatoric = likelihood.probabilities(F, s2)
             total = torch.special.entr(proba).sum(1)
             aleatoric = torch.minimum(aleatoric, total)
         return total, aleatoric, total - aleatoric
 
-    return Uncertainty(*map_rows(model, X, entropies, 4 * _NODES * model.model.n_classes))
+    return Uncertainty(*map_rows(model, X, entropies, 4 * NODES * model.model.n_classes))
 
 
 def variation_ratio(model: LoadedModel, X: FloatArray) -> FloatArray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Scaler", "fit_scaler"]
+__all__ = ["FARTHEST", "Scaler", "fit_scaler", "scaler_of_moments"]
 
 FloatArray = npt.NDArray[np.floating]
 
@@ -17,7 +17,7 @@ _DECIMALS = 11
 # A column whose spread is this small against its size is rounding noise.
 _RELATIVE_SPREAD = 1e-13
 # Standardised values are clipped here, so that no square of one overflows.
-_FARTHEST = 1e12
+FARTHEST = 1e12
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Scaler:
                 Z = (X[:, self.kept] - self.mean[self.kept]) / self.scale[self.kept]
             else:
                 Z = (X - self.mean) / self.scale
-        np.clip(Z, -_FARTHEST, _FARTHEST, out=Z)
+        np.clip(Z, -FARTHEST, FARTHEST, out=Z)
         return np.round(Z, _DECIMALS, out=Z)
 
     def with_all_columns(self) -> Scaler:
@@ -69,6 +69,11 @@ def fit_scaler(X: FloatArray, weight: FloatArray) -> Scaler:
     unit = np.where(peak > 0, peak, 1.0)
     mean = (weight @ (X / unit)) / total
     spread = np.sqrt((weight @ np.square(X / unit - mean)) / total)
+    return scaler_of_moments(mean, spread, unit)
+
+
+def scaler_of_moments(mean: FloatArray, spread: FloatArray, unit: FloatArray) -> Scaler:
+    """The scaler of columns whose mean and standard deviation, in units of about their peak, are known."""
     scale = spread * unit
     varies = (spread > _RELATIVE_SPREAD) & (scale > 0)
     kept = varies if varies.any() else np.ones_like(varies)

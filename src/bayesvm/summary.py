@@ -13,27 +13,36 @@ from bayesvm.calibration import Calibration, Deviations, fit_calibration
 from bayesvm.core.leave_one_out import MIN_REMAINING
 from bayesvm.core.likelihoods import ProperLikelihood
 from bayesvm.core.predictive import expected_softmax, in_order_of
+from bayesvm.inference.blocks import TrainingRows
+from bayesvm.inference.evaluate import Ascent
 from bayesvm.leave_one_out import LeaveOneOut, leave_one_out
 from bayesvm.local_part import LocalPart
 from bayesvm.model import pooled
+from bayesvm.short_classes import short_classes
 from bayesvm.training import Trained
 
-__all__ = ["LeaveOneOutSummary", "summarise"]
+__all__ = ["LeaveOneOutSummary", "probabilities_left_out", "summarise"]
 
 FloatArray = npt.NDArray[np.floating]
 _CALIBRATION_ROWS = 3000
 _CALIBRATION_NUMBERS = 600_000
+_FEWEST_CALIBRATION_ROWS = 200
+# Leave-one-out probabilities up to this many numbers are computed and kept;
+# beyond it the first canonical rows, which are a random sample, speak for all.
+MOST_PROBABILITIES = 20_000_000
+_FEWEST_JUDGED = 256
 _BLOCK_NUMBERS = 1_000_000
 _NODES = 128
 
 
 @dataclass(frozen=True)
 class LeaveOneOutSummary:
-    """Leave-one-out of the distinct training rows.
+    """Leave-one-out of the distinct training rows, or of the first of them where classes are many.
 
     Attributes
     ----------
-    proba : ndarray of shape (M, C)
+    proba : ndarray of shape (M, C) or None
+        None where there are more rows than were looked at.
     confidence, correct, weight : ndarray of shape (M,)
         Largest probability, whether it is the label's, weight of the row.
     score, log_loss : float
@@ -43,7 +52,7 @@ class LeaveOneOutSummary:
         Share of the weight in rows that removing changes beyond recognition.
     """
 
-    proba: FloatArray
+    proba: FloatArray | None
     confidence: FloatArray
     correct: FloatArray
     weight: FloatArray
@@ -73,18 +82,26 @@ def summarise(
     local : LocalPart or None
         What the latents get from rows close by.
     """
-    rows = trained.rows
+    n_judged = max(_FEWEST_JUDGED, MOST_PROBABILITIES // trained.rows.n_classes)
+    rows = trained.rows.head(n_judged)
     nearby = None if local is None else local.on(str(rows.X.device))
-    loo = leave_one_out(rows, trained.ascent, nearby)
+    # Where rows were elsewhere, those at hand do not say how many a class has.
+    known = trained.taught is None and trained.elsewhere == 0.0
+    short = short_classes(trained.rows, trained.ascent) if known else None
+    loo = leave_one_out(rows, trained.ascent, nearby, short)
     if decides:
         loo = replace(loo, s2=pooled(loo.s2))
-    n = min(len(rows), _CALIBRATION_ROWS, _CALIBRATION_NUMBERS // rows.n_classes + 1)
+    affordable = max(_FEWEST_CALIBRATION_ROWS, _CALIBRATION_NUMBERS // rows.n_classes + 1)
+    n = min(len(rows), _CALIBRATION_ROWS, affordable)
     with torch.no_grad():
         if likelihood is not None:
             calibration = Calibration(1.0, 1.0, (0.0,) * rows.n_classes)
         else:
             spread = loo.s2 if loo.deviations is None else Deviations(loo.deviations)
-            calibration = fit_calibration(loo.F[:n], spread[:n], rows.y[:n], rows.weight[:n], not decides)
+            wide = short is not None and short.most
+            calibration = fit_calibration(
+                loo.F[:n], spread[:n], rows.y[:n], rows.weight[:n], not decides, wide
+            )
         proba = _probabilities(loo, calibration, likelihood, decides)
     y = rows.y.cpu().numpy()
     weight = rows.weight.to(torch.float64).cpu().numpy()
@@ -92,7 +109,7 @@ def summarise(
     correct = (proba.argmax(1) == y).astype(np.float64)
     own = np.maximum(proba[np.arange(len(y)), y], np.finfo(np.float64).tiny)
     return LeaveOneOutSummary(
-        proba=proba,
+        proba=proba if len(rows) == len(trained.rows) else None,
         confidence=proba.max(1),
         correct=correct,
         weight=weight,
@@ -101,6 +118,24 @@ def summarise(
         calibration=calibration,
         clipped=float(weight @ (loo.remaining <= MIN_REMAINING).cpu().numpy() / total),
     )
+
+
+def probabilities_left_out(
+    rows: TrainingRows,
+    ascent: Ascent,
+    calibration: Calibration,
+    decides: bool = False,
+    likelihood: ProperLikelihood | None = None,
+) -> FloatArray:
+    """Class probabilities of rows without themselves under a calibration that is known, shape (M, C).
+
+    The rows are any of a fit. Those of weight zero took no part: theirs are predictions.
+    """
+    loo = leave_one_out(rows, ascent, complete=False)
+    if decides:
+        loo = replace(loo, s2=pooled(loo.s2))
+    with torch.no_grad():
+        return _probabilities(loo, calibration, likelihood, decides)
 
 
 def _probabilities(

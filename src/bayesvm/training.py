@@ -17,10 +17,13 @@ from bayesvm.core.kernels.base import Kernel, Params
 from bayesvm.core.likelihoods import ProperLikelihood
 from bayesvm.hyperparameters import Learned, LearningOptions, learn_kernel, start_sites
 from bayesvm.inducing import choose_inducing
+from bayesvm.inference import coordinate
 from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.evaluate import Ascent
 from bayesvm.inference.methods import METHODS
 from bayesvm.inference.natural_parameters import Natural
+from bayesvm.inference.rivals import OneRival
+from bayesvm.inference.sweepable import Sweepable
 from bayesvm.inference.task import Member, Settings, Task
 from bayesvm.learning_sample import learning_sample
 from bayesvm.local_part import LocalPart
@@ -29,10 +32,21 @@ from bayesvm.progress import Progress, Step, silent
 from bayesvm.rows import CanonicalRows
 from bayesvm.scaling import Scaler
 
-__all__ = ["Options", "Trained", "as_model", "infer", "most_steps", "sweep_work", "train"]
+__all__ = [
+    "Options",
+    "Population",
+    "Trained",
+    "as_model",
+    "infer",
+    "most_steps",
+    "sweep_work",
+    "train",
+]
 
 FloatArray = npt.NDArray[np.floating]
 _BLOCK_NUMBERS = 2_000_000
+# Weights that differ by less than this share of them add up to the same.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -88,6 +102,8 @@ class Trained:
     interrupted : bool
     taught : Natural or None
         What rows that are no longer there taught q.
+    elsewhere : float
+        Weight of the rows that q was fitted to and that are not among ``rows``.
     """
 
     rows: TrainingRows
@@ -95,6 +111,24 @@ class Trained:
     kernel_curve: list[float]
     interrupted: bool
     taught: Natural | None = None
+    elsewhere: float = 0.0
+
+
+@dataclass(frozen=True)
+class Population:
+    """All rows of a fit that holds only a sample of them.
+
+    Attributes
+    ----------
+    n_rows : int
+    weight : float
+    over : callable
+        All rows under the kernel and the inducing points of the sample.
+    """
+
+    n_rows: int
+    weight: float
+    over: Callable[[TrainingRows], Sweepable]
 
 
 def most_steps(options: Options) -> int:
@@ -115,6 +149,7 @@ def train(
     options: Options,
     start: Model | None,
     progress: Progress,
+    population: Population | None = None,
 ) -> Trained:
     """Fit q, and the kernel unless it is fixed, to canonical rows.
 
@@ -127,6 +162,8 @@ def train(
     start : Model or None
         A fitted model whose kernel, inducing points and q to start from.
     progress : Progress
+    population : Population or None
+        What the rows are a sample of; None: they are all.
     """
     X = torch.as_tensor(scaler.transform(data.X)).to(options.device, options.dtype)
     y = torch.as_tensor(data.y).to(options.device)
@@ -138,7 +175,7 @@ def train(
     else:
         loaded = start.on(options.device, options.dtype)
         params, Z, q = loaded.params, loaded.Z, Natural.of(loaded.q)
-    job = _Job(X, y, weight, key, kernel, params, Z, n_classes, options, q)
+    job = _Job(X, y, weight, key, kernel, params, Z, n_classes, options, q, population)
     if options.hyperparameters == "fixed" or METHODS[options.inference].learns_kernel:
         return job.posterior(None, progress)
 
@@ -163,6 +200,16 @@ class _Job:
     n_classes: int
     options: Options
     q: Natural | None
+    population: Population | None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that q is fitted to."""
+        return self.X.shape[0] if self.population is None else self.population.n_rows
+
+    @property
+    def total_weight(self) -> float:
+        return float(self.weight.sum()) if self.population is None else self.population.weight
 
     @property
     def n_latents(self) -> int:
@@ -198,9 +245,9 @@ class _Job:
             learn_inducing=settings.learn_inducing,
             prior_scale=defaults.PRIOR_SCALE,
         )
-        sample = learning_sample(self.X, self.y, self.weight, self.n_classes)
+        sample = learning_sample(self.X, self.y, self.weight, self.n_classes, self.n_rows, self.total_weight)
         Z = self.Z
-        most = defaults.sizes(self.X.shape[0]).learning_inducing
+        most = defaults.sizes(self.n_rows).learning_inducing
         if not settings.learn_inducing and Z.shape[0] > most:
             Z = choose_inducing(self.X, self.weight, most)
         likelihood = options.member.likelihood
@@ -217,16 +264,26 @@ class _Job:
         with torch.no_grad():
             rows = self.rows(params, Z)
             begin = self._start(rows, learned)
-        task = Task(rows, options.member, begin, Natural.prior(self.n_latents, rows.Lz), options.settings)
-        return infer(options.inference, task, curve, interrupted, None, progress)
+            everything = None if self.population is None else self.population.over(rows)
+        prior = Natural.prior(self.n_latents, rows.Lz)
+        task = Task(rows, options.member, begin, prior, options.settings)
+        return infer(options.inference, task, curve, interrupted, None, progress, everything)
 
     def _start(self, rows: TrainingRows, learned: Learned | None) -> Natural:
         """Where q begins: the last model, the kernel's learning, or a ridge regression."""
         if self.q is not None:
             return self.q
+        sample = rows if self.population is None else rows.standing_for(self.population.weight)
+        rule = self.options.member.rule
         if learned is not None and learned.natural.linear.shape[0] == self.n_latents:
-            return _carried(learned, rows)
-        return _ridge_start(rows, self.n_latents, self.options.member.rule.shift_invariant)
+            begin = _carried(learned, rows)
+        else:
+            begin = _ridge_start(sample, self.n_latents, rule.shift_invariant)
+        if self.population is None or isinstance(rule, OneRival):  # which begins with sweeps over a sample
+            return begin
+        # Sweeps over the sample cost next to nothing; those over all rows then begin close to their end.
+        prior, settings = Natural.prior(self.n_latents, rows.Lz), self.options.settings
+        return coordinate.ascend(sample, rule, begin, prior, settings.max_iter, settings.tol, silent).natural
 
 
 def infer(
@@ -236,18 +293,32 @@ def infer(
     interrupted: bool,
     taught: Natural | None,
     progress: Progress,
+    everything: Sweepable | None = None,
 ) -> Trained:
-    """Run an inference method; every state it reports is a training that ended there."""
+    """Run an inference method; every state it reports is a training that ended there.
+
+    ``everything`` is there where the rows of the task are a sample of it.
+    """
+    elsewhere = 0.0
+    if everything is not None:
+        total = everything.total_weight
+        beyond = total - float(task.rows.weight.sum())
+        elsewhere = beyond if beyond > _ROUNDING * total else 0.0
 
     def report(step: Step) -> bool:
         def state() -> Trained:
             rows, ascent = step.state()
-            return Trained(rows, ascent, kernel_curve, False, taught)
+            return Trained(rows, ascent, kernel_curve, False, taught, elsewhere)
 
         return progress(replace(step, state=state))
 
-    rows, ascent = METHODS[method].run(task, report)
-    return Trained(rows, ascent, kernel_curve, interrupted or ascent.interrupted, taught)
+    how = METHODS[method]
+    if everything is None:
+        rows, ascent = how.run(task, report)
+    else:
+        assert how.streams is not None  # or the fit would have been refused
+        rows, ascent = how.streams(task, everything, report)
+    return Trained(rows, ascent, kernel_curve, interrupted or ascent.interrupted, taught, elsewhere)
 
 
 def _carried(learned: Learned, rows: TrainingRows) -> Natural:

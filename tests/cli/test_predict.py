@@ -1,6 +1,7 @@
 """``bayesvm predict``: the same numbers to a pipe, a file and JSON."""
 
 import io
+import json
 import zipfile
 
 import numpy as np
@@ -149,3 +150,55 @@ def test_refusals(bayesvm, workshop, here, arguments, message):
     assert answer.err.count("\n") == 1
     assert message in answer.err
     assert sorted(os.listdir()) == before
+
+
+@pytest.fixture
+def short_blocks(monkeypatch):
+    from bayesvm.tables import blocks, parquet, predictions
+
+    for module in (blocks, parquet, predictions):
+        monkeypatch.setattr(module, "BLOCK_ROWS", 7)
+
+
+@pytest.mark.parametrize("name", ["new.csv", "new.parquet"])
+@pytest.mark.parametrize("keep", [False, True])
+def test_blocks_of_rows_are_written_as_the_whole_table_would_be(
+    bayesvm, model, workshop, here, name, keep, short_blocks
+):
+    """To the byte, whatever the form; what is said of odd values counts all rows."""
+    table = read_table(workshop / name).assign(colour="mauve")
+    write_table(table, name)
+    table = read_table(name, model=library.load(model))
+    with pytest.warns(UserWarning, match="40 values such as 'mauve'"):
+        whole = predict_table(library.load(model), table, 0.05)
+    whole.insert(0, "row", np.arange(1, 41))
+    whole = pd.concat([table, whole], axis=1) if keep else whole
+    flags = ["--abstain", 0.05, *(["--keep"] if keep else [])]
+    answer = bayesvm("predict", model, name, *flags)
+    assert answer.out == whole.to_csv(index=False, lineterminator="\n")
+    assert answer.err.startswith("bayesvm: note: column 'colour': 40 values such as 'mauve'")
+    assert answer.err.count("\n") == 1
+    values = whole.astype(object)
+    records = values.where(values.notna(), None).to_dict(orient="records")
+    text = json.dumps(records, indent=2, default=str) + "\n"
+    assert bayesvm("predict", model, name, *flags, "--json").out == text
+    assert bayesvm("predict", model, name, *flags, "--json", "-o", "out.csv").out == text
+    assert (here / "out.csv").read_text() == answer.out
+    for file in ("one.parquet", "one.tsv.gz"):
+        assert bayesvm("predict", model, name, *flags, "-o", file).status == 0
+        write_table(whole, f"whole_{file}")
+        pd.testing.assert_frame_equal(read_table(file), read_table(f"whole_{file}"), check_categorical=False)
+
+
+def test_models_of_numbers_alone_refuse_before_they_write(bayesvm, here, short_blocks):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    library.save(library.BayesianSVC(hyperparameters="fixed").fit(X, X[:, 0] > 0), "plain.skops")
+    table = pd.DataFrame(X, columns=["a", "b"])
+    write_table(table, "t.csv")
+    answer = bayesvm("predict", "plain.skops", "t.csv")
+    assert len(answer.out.splitlines()) == 31
+    table.loc[29, "b"] = np.nan
+    write_table(table, "t.csv")
+    answer = bayesvm("predict", "plain.skops", "t.csv")
+    assert (answer.status, answer.out) == (2, "")
+    assert "column 'b' has other or missing values" in answer.err

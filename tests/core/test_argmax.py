@@ -1,9 +1,11 @@
 """Which latent is largest: probabilities and the tail of the variation ratio (eqs. 6.1-6.3)."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
-from scipy import special
+from scipy import integrate, special
 
 from bayesvm.core.argmax import argmax_probability, log_variation_ratio
 from tests import reference
@@ -99,3 +101,81 @@ def test_logarithm_and_ratio_agree_where_both_are_representable_and_at_the_seam(
 def test_many_classes_count_beyond_the_nearest_rivals_when_the_ratio_is_large():
     F, s2 = torch.zeros(1, 50).double(), torch.ones(1, 50).double()
     assert float(log_variation_ratio(F, s2)) == pytest.approx(np.log(49 / 50), abs=1e-6)
+
+
+def _by_quad(j: int, F: np.ndarray, s: np.ndarray) -> float:
+    """Log P(argmax = j), piece by piece between points where some class changes quickly."""
+    others = np.arange(len(F)) != j
+
+    def log_density(f: float) -> float:
+        own = -0.5 * ((f - F[j]) / s[j]) ** 2 - np.log(s[j] * np.sqrt(2.0 * np.pi))
+        return float(own + special.log_ndtr((f - F[others]) / s[others]).sum())
+
+    steps = np.array([-30.0, -14.0, -9.0, -5.0, -3.0, -1.5, 0.0, 1.5, 3.0, 5.0, 9.0, 14.0, 30.0])
+    edges = np.unique((F[:, None] + s[:, None] * steps).ravel())
+    edges = edges[np.abs(edges - F[j]) <= 30.0 * s[j]]
+    height = max(log_density(f) for a, b in itertools.pairwise(edges) for f in np.linspace(a, b, 9))
+    pieces = [
+        integrate.quad(lambda f: np.exp(log_density(f) - height), a, b, epsabs=1e-13, epsrel=1e-11)[0]
+        for a, b in itertools.pairwise(edges)
+    ]
+    # A class that is never the largest peaks between the points, so narrowly that nothing is seen of it.
+    return height + float(np.log(sum(pieces))) if sum(pieces) > 0 else -np.inf
+
+
+def _unequal(n_classes: int, ratio: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows whose smallest and largest deviations differ by a factor."""
+    F = uniform(4, n_classes, seed=seed, low=-0.7, high=0.7)
+    s = ratio ** -uniform(4, n_classes, seed=seed + 1, low=0.0, high=1.0)
+    s[:, 0], s[:, 1] = 1.0, 1.0 / ratio
+    return F, s
+
+
+@pytest.mark.parametrize("ratio", [3.0, 20.0, 100.0, 1e4])
+@pytest.mark.parametrize("n_classes", [2, 3, 6])
+def test_deviations_of_very_different_size_lose_no_digits(n_classes, ratio):
+    F, s = _unequal(n_classes, ratio, seed=70)
+    P = argmax_probability(F, s.square())
+    truth = np.array(
+        [[_by_quad(j, f, d) for j in range(n_classes)] for f, d in zip(F.numpy(), s.numpy(), strict=True)]
+    )
+    np.testing.assert_allclose(P.numpy(), np.exp(truth), atol=1e-8, rtol=0)
+    ratios = special.logsumexp(np.sort(truth, 1)[:, :-1], 1)
+    np.testing.assert_allclose(log_variation_ratio(F, s.square()).numpy(), ratios, atol=1e-8, rtol=1e-8)
+
+
+@pytest.mark.parametrize("ratio", [20.0, 1e4])
+def test_tails_are_right_where_deviations_differ_much(ratio):
+    F, s = _unequal(4, ratio, seed=80)
+    s[:, 3] = 0.3
+    F[:, 3] += torch.tensor([4.0, 8.0, 16.0, 27.0], dtype=torch.float64)
+    ours = log_variation_ratio(F, s.square()).numpy()
+    truth = [
+        special.logsumexp([_by_quad(j, f, d) for j in range(3)])
+        for f, d in zip(F.numpy(), s.numpy(), strict=True)
+    ]
+    assert min(truth) < -300
+    np.testing.assert_allclose(ours, truth, atol=1e-8, rtol=1e-9)
+
+
+def test_many_narrow_classes_beside_a_broad_one():
+    """The largest of many is narrower than each of them."""
+    F, s = torch.zeros(1, 400, dtype=torch.float64), torch.full((1, 400), 0.2, dtype=torch.float64)
+    F[0, 0], s[0, 0] = 0.3, 1.0
+
+    def density(f: float) -> float:
+        return float(np.exp(-0.5 * (f - 0.3) ** 2 + 399 * special.log_ndtr(f / 0.2)) / np.sqrt(2.0 * np.pi))
+
+    broad = sum(
+        integrate.quad(density, a, b, epsabs=1e-13)[0] for a, b in [(0.0, 0.5), (0.5, 1.0), (1.0, 9.0)]
+    )
+    P = argmax_probability(F, s.square())
+    assert float(P[0, 0]) == pytest.approx(broad, abs=1e-8)
+    np.testing.assert_allclose(P[0, 1:].numpy(), (1.0 - broad) / 399, atol=1e-10)
+
+
+def test_rows_do_not_depend_on_the_rows_beside_them():
+    F, s = (torch.cat(t) for t in zip(_unequal(5, 3.0, 90), _unequal(5, 1e3, 92), strict=True))
+    together = argmax_probability(F, s.square())
+    apart = torch.cat([argmax_probability(f[None], d[None].square()) for f, d in zip(F, s, strict=True)])
+    torch.testing.assert_close(together, apart, atol=1e-13, rtol=0)

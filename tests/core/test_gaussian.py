@@ -1,5 +1,7 @@
 """The variational Gaussian: moments and KL, whitened and not (eqs. 1.4, 1.5, 3.1, 3.5)."""
 
+import pickle
+
 import pytest
 import torch
 
@@ -82,6 +84,39 @@ def test_from_natural_inverts_the_precision():
     again = gaussian.from_natural(torch.linalg.inv(S), linear)
     torch.testing.assert_close(again.m, torch.einsum("cpq,cq->cp", S, linear))
     torch.testing.assert_close(again.R, q.R)
+
+
+@pytest.mark.parametrize("largest", [1e0, 1e4, 1e8])
+def test_roots_give_what_solves_give(largest):
+    """Means and the KL from inverse factors, against triangular solves, for precisions of any size."""
+    A = normal(C, N, P, seed=42)
+    precision = torch.eye(P).double() + largest * A.mT @ A
+    linear = largest * normal(C, P, seed=43)
+    solved, rooted = gaussian.from_natural(precision, linear), gaussian.rooted(precision, linear)
+    assert torch.equal(rooted.R, solved.R)
+    torch.testing.assert_close(rooted.m, solved.m, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(
+        rooted.T @ rooted.T.mT, torch.cholesky_inverse(solved.R), rtol=1e-10, atol=1e-14
+    )
+    assert torch.equal(gaussian.roots(rooted).T, gaussian.roots(solved).T)
+    prior = gaussian.prior(C, P, linear)
+    centred = gaussian.centred(rooted)
+    for q in (rooted, centred):
+        by_solves = gaussian.kl_divergence(Gaussian(q.m, q.R), Gaussian(prior.m, prior.R))
+        torch.testing.assert_close(gaussian.kl_divergence(q, prior), by_solves, rtol=1e-12, atol=0)
+        # Only the standard normal may be taken for it.
+        other = Gaussian(prior.m + 1.0, 2.0 * prior.R)
+        torch.testing.assert_close(
+            gaussian.kl_divergence(q, other), gaussian.kl_divergence(Gaussian(q.m, q.R), other)
+        )
+
+
+def test_roots_do_not_travel():
+    q = gaussian.rooted(torch.eye(P).double().expand(C, P, P) * 2.0, normal(C, P, seed=44))
+    back = pickle.loads(pickle.dumps(q))
+    assert back.T is None
+    assert torch.equal(back.R, q.R)
+    assert torch.equal(gaussian.roots(back).T, q.T)
 
 
 def test_centring_changes_no_class_difference_and_lowers_the_kl():

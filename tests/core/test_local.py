@@ -1,10 +1,11 @@
-"""The local part against a dense computation, and its neighbours."""
+"""The local part against a dense computation."""
 
 from __future__ import annotations
 
 import torch
 
-from bayesvm.core.local import local_mean, nearest
+from bayesvm.core.local import local_mean
+from bayesvm.core.nearest import nearest
 
 
 def _problem(N=40, M=7, D=3, J=2):
@@ -42,21 +43,3 @@ def test_a_share_of_a_neighbour_is_less_of_its_site():
     torch.testing.assert_close(
         local_mean(X, near, W, b, share, 2.0, 0.7), local_mean(X, near, less * W, less * b, None, 2.0, 0.7)
     )
-
-
-def test_neighbours_are_the_nearest_rows_in_order():
-    X, queries, _, _ = _problem()
-    near = nearest(X, queries, 5, 1.0)
-    d2 = ((queries[:, None] - X[None]) ** 2).sum(-1)
-    torch.testing.assert_close(near.d2, d2.sort(1).values[:, :5])
-    torch.testing.assert_close(near.rows, d2.argsort(1)[:, :5])
-
-
-def test_ties_go_to_the_first_rows_whatever_the_batch():
-    X = torch.tensor([[0.1, 0.2]]).double().repeat(50, 1)
-    X[10:] += 1.0
-    queries = X[:3].clone()
-    alone = torch.cat([nearest(X, q[None], 6, 1.0).rows for q in queries])
-    assert torch.equal(nearest(X, queries, 6, 1.0).rows, alone)
-    assert alone[0].tolist() == list(range(6))
-    assert bool((nearest(X, queries, 6, 1.0).d2 == 0).all())

@@ -1,5 +1,7 @@
 """Bad input gets an error that says what was given and what was expected."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -125,6 +127,9 @@ def test_bad_rows_to_predict():
             getattr(model, method)(X[:, :2])
         with pytest.raises(ValueError, match="NaN"):
             getattr(model, method)(spoiled(np.nan))
+        for given in ("rows.parquet", Path("rows.parquet"), iter([X]), lambda: [X]):
+            with pytest.raises(TypeError, match=rf"got {type(given).__name__}\. Files .*predict_blocks"):
+                getattr(model, method)(given)
 
 
 def test_a_failed_fit_leaves_an_unfitted_model_unfitted():

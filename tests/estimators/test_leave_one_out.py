@@ -21,6 +21,44 @@ def test_closed_form_is_close_to_ten_folds(data):
     assert model.loo_log_loss_ == pytest.approx(log_loss(y, p), abs=0.08)
 
 
+@pytest.fixture(scope="module")
+def noisy():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 2))
+    return X, (X[:, 0] + rng.normal(size=500) > 0).astype(int) + (X[:, 1] + 2 * rng.normal(size=500) > 2)
+
+
+@pytest.mark.parametrize("weight", [1.0, 1.5, 2.0, 40.0])
+def test_weights_do_not_answer_for_the_row_that_is_left_out(noisy, weight):
+    """A weight of all rows makes the model surer, and leave-one-out no better than new rows are."""
+    X, y = (a[:350] for a in noisy)
+    settings = {"hyperparameters": "fixed", "n_inducing": 16, "random_state": 0}
+    model = BayesianSVC(**settings).fit(X, y, np.full(len(y), weight))
+    assert model.local_part_ is None
+    proba = model.predict_proba(noisy[0][350:])
+    assert abs(model.loo_score_ - np.mean(proba.argmax(1) == noisy[1][350:])) < 0.1
+    assert model.loo_log_loss_ > 0.75 * log_loss(noisy[1][350:], proba)
+
+
+def test_weights_of_classes_are_no_copies(noisy):
+    X, y = (a[:350] for a in noisy)
+    y = (y > 0).astype(int)
+    settings = {"hyperparameters": "fixed", "n_inducing": 16, "random_state": 0}
+    for class_weight in ("balanced", {0: 2, 1: 5}):
+        model = BayesianSVC(class_weight=class_weight, **settings).fit(X, y)
+        assert model.local_part_ is None
+        assert model.loo_score_ < 0.85
+
+
+def test_all_rows_twice_is_weight_two(noisy):
+    X, y = (a[:200] for a in noisy)
+    settings = {"hyperparameters": "fixed", "n_inducing": 16, "random_state": 0}
+    twice = BayesianSVC(**settings).fit(np.repeat(X, 2, 0), np.repeat(y, 2))
+    weighted = BayesianSVC(**settings).fit(X, y, np.full(200, 2.0))
+    assert np.array_equal(twice.loo_proba_[::2], weighted.loo_proba_)
+    assert twice.loo_log_loss_ == weighted.loo_log_loss_
+
+
 @pytest.mark.parametrize("rivals", ["exact", "sampled", "mean"])
 def test_closed_form_is_close_to_true_leave_one_out(rivals):
     """At a fixed kernel the probability of each row's own class is close to that of a refit."""

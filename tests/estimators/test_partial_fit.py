@@ -164,3 +164,60 @@ def test_misuse_is_explained():
     model.class_weight = {0: 0.0}
     with pytest.raises(ValueError, match="positive weight"):
         model.partial_fit(X[y == 0], y[y == 0])
+
+
+def test_forgetting_is_a_fit_with_faded_weights():
+    """While all rows are remembered, a call that forgets is a fit in which old rows weigh less."""
+    X, y = three_blobs(90)
+    model = BayesianSVC(**FAST)
+    for start in (0, 30, 60):
+        model.partial_fit(X[start : start + 30], y[start : start + 30], classes=[0, 1, 2], forgetting=0.5)
+    weight = np.repeat([0.25, 0.5, 1.0], 30)
+    assert_allclose(np.sort(model.memory_.weight), np.sort(weight))
+    expected = BayesianSVC(**FAST).partial_fit(X, y, classes=[0, 1, 2], sample_weight=weight)
+    assert_allclose(model.predict_proba(X), expected.predict_proba(X), atol=2e-3)
+
+
+def test_what_forgotten_rows_taught_fades():
+    """By hand: precision beyond the prior and linear part shrink by the share."""
+    memory = online.Memory(
+        np.ones((1, 1)), np.zeros(1, int), np.array([2.0]), np.array([[[3.0]]]), np.array([[5.0]]), 9
+    )
+    faded = memory.faded(0.25)
+    assert faded.weight.tolist() == [1.5]
+    assert faded.precision.tolist() == [[[2.5]]]
+    assert faded.linear.tolist() == [[3.75]]
+    assert memory.faded(0.0) is memory
+    assert memory.faded(1.0).precision.tolist() == [[[1.0]]]
+
+
+@pytest.mark.parametrize("memory", [2000, 100])
+def test_a_stream_that_turns_around_is_followed_by_those_who_forget(memory, monkeypatch):
+    monkeypatch.setattr(online, "_MEMORY_ROWS", memory)
+    X, y = make_moons(1200, noise=0.2, random_state=0)
+    labels = np.where(np.arange(1200) < 800, y, 1 - y)  # the classes change places
+    scores = {}
+    for share in (0.0, 0.5):
+        model = BayesianSVC(**FAST)
+        for start in range(0, 1200, 100):
+            batch = slice(start, start + 100)
+            model.partial_fit(X[batch], labels[batch], classes=[0, 1], forgetting=share)
+            assert_sound(model, X[batch])
+        scores[share] = model.score(X[800:], labels[800:])
+        weight = model.memory_.weight.sum()
+    assert scores[0.5] > 0.9
+    assert scores[0.0] < scores[0.5] - 0.1
+    assert weight < 200.0  # 100 / 0.5 rows, in the long run
+    if memory == 100:  # faded rows make room for fresh ones
+        assert np.median(model.memory_.weight) >= 0.5
+
+
+def test_forgetting_everything_starts_again():
+    X, y = three_blobs(90)
+    model = BayesianSVC(**FAST).partial_fit(X[:45], y[:45], classes=[0, 1, 2])
+    model.partial_fit(X[45:], y[45:], forgetting=1.0)
+    assert len(model.memory_.y) == 45
+    assert_sound(model, X)
+    for bad in (-0.1, 1.5, "much", None, True, np.nan):
+        with pytest.raises(ValueError, match=r"forgetting=.* must be a number from 0 to 1"):
+            model.partial_fit(X, y, forgetting=bad)

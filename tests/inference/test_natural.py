@@ -1,5 +1,7 @@
 """Natural gradients, minibatches and natural parameters (eqs. 3.3, 3.4, 7.2)."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -60,7 +62,8 @@ def test_minibatches_average_to_the_full_value_and_statistics(rule):
     value, precision, linear = 0.0, 0.0, 0.0
     for index in order.split(17):
         share = float(weight[index].sum() / total)  # chance-weighted average of unbiased estimates
-        block = rows.batch(index, 1.0 / share)
+        block = rows.batch(index)
+        block = replace(block, weight=block.weight / share)
         sums = Statistics.zeros(*q.m.shape, q.m)
         sites = rule.under(q, 5)(block, sums)
         value += share * float(torch.dot(block.weight, sites.value))

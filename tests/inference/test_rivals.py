@@ -6,9 +6,11 @@ import torch
 from bayesvm.core import gaussian
 from bayesvm.core.argmax import argmax_probability
 from bayesvm.core.covariance import Features
+from bayesvm.core.grouping import TiledPairs, stable_order
 from bayesvm.core.likelihoods import MulticlassHinge, augmented_pair
-from bayesvm.inference import blocks
-from bayesvm.inference.draws import N_DRAWS, Draws, drawn_argmax, mean_argmax
+from bayesvm.core.tiles import Tiles
+from bayesvm.inference import blocks, rivals
+from bayesvm.inference.draws import N_DRAWS, Draws, _deal, _tiled_argmax, drawn_argmax, mean_argmax
 from bayesvm.inference.evaluate import evaluate
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import AllRivals, OneRival
@@ -39,7 +41,7 @@ def test_drawn_rivals_depend_on_content_not_on_position_or_company():
     rows = classification_rows(200, 5, 6, seed=1)
     _, q = _q(rows, 5)
     A, residual = all_features(rows)
-    draws = Draws.of_gaussian(q, seed=3, sweep=7)
+    draws = Draws.of_factor(*gaussian.roots(q), seed=3, sweep=7)
     whole = drawn_argmax(draws, Features(A, residual), rows.y, rows.key)
     assert bool((whole != rows.y).all())
     order = torch.randperm(200, generator=generator(2))
@@ -48,8 +50,35 @@ def test_drawn_rivals_depend_on_content_not_on_position_or_company():
     for chunk in torch.arange(200).split(33):
         part = drawn_argmax(draws, Features(A[chunk], residual[chunk]), rows.y[chunk], rows.key[chunk])
         assert torch.equal(part, whole[chunk])
-    other = drawn_argmax(Draws.of_gaussian(q, 3, 8), Features(A, residual), rows.y, rows.key)
+    other = drawn_argmax(Draws.of_factor(*gaussian.roots(q), 3, 8), Features(A, residual), rows.y, rows.key)
     assert not torch.equal(other, whole)
+
+
+@pytest.mark.parametrize("n_classes", [5, 80])
+def test_an_accelerator_finds_the_same_rivals(n_classes):
+    """The way of an accelerator, on this device."""
+    rows = classification_rows(500, n_classes, 6, seed=2)
+    _, q = _q(rows, n_classes, sweeps=1)
+    features = Features(*all_features(rows))
+    draws = Draws.of_factor(*gaussian.roots(q), seed=3, sweep=7)
+    dealt = _deal(rows.key, 7)
+    tiles = Tiles.of(dealt, stable_order(dealt, N_DRAWS), N_DRAWS)
+    here = drawn_argmax(draws, features, rows.y, rows.key)
+    assert torch.equal(_tiled_argmax(draws, features, rows.y, tiles), here)
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_tiles_give_the_sums_of_one_product_per_class(single, monkeypatch):
+    rows = classification_rows(900, 7, 6, seed=4)
+    base, q = _q(rows, 7, sweeps=1)
+    rule = OneRival(sampled=True, seed=1, single=single)
+    here = evaluate(rows, rule, q, base, 2)
+    monkeypatch.setattr(rivals, "grouped_pairs", TiledPairs.of)
+    there = evaluate(rows, rule, q, base, 2)
+    tolerance = {"rtol": 1e-5, "atol": 1e-4} if single else {"rtol": 1e-11, "atol": 1e-11}
+    torch.testing.assert_close(there.target.precision, here.target.precision, **tolerance)
+    torch.testing.assert_close(there.target.linear, here.target.linear, **tolerance)
+    assert there.value == pytest.approx(here.value, rel=1e-6 if single else 1e-12)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +88,7 @@ def test_many_blocks_give_the_statistics_of_one(rule, monkeypatch):
     rows = classification_rows(700, 4, 6, seed=3)
     base, q = _q(rows, 4, sweeps=1)
     one = evaluate(rows, rule, q, base, 2)
-    monkeypatch.setattr(type(rule), "block_rows", lambda self, J, P: 1)
+    monkeypatch.setattr(type(rule), "block_rows", lambda self, q: 1)
     monkeypatch.setattr(blocks, "_CACHE_BYTES", 0)
     again = classification_rows(700, 4, 6, seed=3)
     assert sum(1 for _ in again.blocks(1)) > 1
@@ -77,7 +106,9 @@ def test_frequencies_of_drawn_rivals_are_the_probabilities_of_winning():
     A, residual = all_features(rows)
     sweeps, counts = 1500, torch.zeros(16, 4)
     for sweep in range(sweeps):
-        rival = drawn_argmax(Draws.of_gaussian(q, 0, sweep), Features(A, residual), rows.y, rows.key)
+        rival = drawn_argmax(
+            Draws.of_factor(*gaussian.roots(q), 0, sweep), Features(A, residual), rows.y, rows.key
+        )
         counts[torch.arange(16), rival] += 1
     F, s2 = gaussian.mean(q, A), gaussian.variance(q, A) + residual[:, None]
     others = torch.stack([torch.tensor([j for j in range(4) if j != int(y)]) for y in rows.y])
@@ -93,7 +124,7 @@ def test_draws_have_the_moments_of_q_by_either_factor():
     S = torch.cholesky_inverse(q.R)
     L = torch.linalg.cholesky(S)
     for draw in (
-        lambda sweep: Draws.of_gaussian(q, 1, sweep),
+        lambda sweep: Draws.of_factor(*gaussian.roots(q), 1, sweep),
         lambda sweep: Draws.of_factor(q.m, L, 1, sweep),
     ):
         every = [draw(sweep) for sweep in range(400)]
@@ -144,6 +175,6 @@ def test_many_classes_draw_in_single_precision_and_still_avoid_the_own_class():
     rows = classification_rows(140, C, 5, seed=10)
     q = gaussian.from_natural(torch.eye(5).double().expand(C, 5, 5) * 2, normal(C, 5, seed=11))
     A, residual = all_features(rows)
-    rival = drawn_argmax(Draws.of_gaussian(q, 0, 0), Features(A, residual), rows.y, rows.key)
+    rival = drawn_argmax(Draws.of_factor(*gaussian.roots(q), 0, 0), Features(A, residual), rows.y, rows.key)
     assert bool((rival != rows.y).all())
     assert rival.dtype == rows.y.dtype

@@ -104,7 +104,7 @@ def test_values_of_another_kind_count_as_missing(columns, table):
     assert out["flies"].tolist()[1:] == [1.0, 0.0]
     assert out["seen"].isna().tolist() == [False, True, True]
     assert out["found"].tolist()[:2] == [pd.Timestamp("2024-12-31")] * 2
-    messages = [str(w.message) for w in caught if w.category is TableWarning]
+    messages = [str(w.message) for w in caught if issubclass(w.category, TableWarning)]
     assert "column 'legs': 2 values such as 'six' do not fit a column of kind 'number'" in messages[0]
     assert len(messages) == 4
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,9 @@ if TYPE_CHECKING:
     import pandas
 
     from bayesvm.tables import TableColumns
+    from bayesvm.tables.blocks import TableBlocks
 
-__all__ = ["LoadedModel", "open_model", "open_table"]
+__all__ = ["LoadedModel", "open_model", "open_rows", "open_table"]
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,21 @@ def open_table(loaded: LoadedModel, path: Path | None) -> pandas.DataFrame:
             raise TableError("give a table; the bundled one does not go with this model")
         return table
     return read_table(path, model=loaded.estimator)
+
+
+def open_rows(loaded: LoadedModel, path: Path | None) -> TableBlocks:
+    """The same in blocks of rows, for files larger than memory."""
+    from bayesvm.tables.blocks import MappedBlocks, WholeTable
+    from bayesvm.tables.reading import open_blocks
+
+    if path is None:
+        return WholeTable(open_table(loaded, path))
+    if loaded.columns is not None:
+        return open_blocks(path, model=loaded.estimator)
+    blocks = MappedBlocks(open_blocks(path), partial(_numbers_only, loaded=loaded))
+    for _ in blocks:  # all of them, before the first prediction is written
+        pass
+    return blocks
 
 
 def _numbers_only(table: pandas.DataFrame, loaded: LoadedModel) -> pandas.DataFrame:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Row", "Section", "print_json", "print_sections"]
+__all__ = ["Row", "Section", "print_json", "print_json_list", "print_sections"]
 
 Row = tuple[str, ...]
 
@@ -52,7 +53,20 @@ def print_sections(sections: Sequence[Section]) -> None:
 
 def print_json(value: Any) -> None:
     """Write JSON to standard output, numbers that are not finite as null."""
-    sys.stdout.write(json.dumps(_finite(value), indent=2, default=str) + "\n")
+    sys.stdout.write(_json(value) + "\n")
+
+
+def print_json_list(values: Iterable[Any]) -> None:
+    """The same for a list whose values come one by one, and need not be there all at once."""
+    before = "[\n"
+    for value in values:
+        sys.stdout.write(before + textwrap.indent(_json(value), "  "))
+        before = ",\n"
+    sys.stdout.write("[]\n" if before == "[\n" else "\n]\n")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(_finite(value), indent=2, default=str)
 
 
 def _plain(section: Section) -> str:

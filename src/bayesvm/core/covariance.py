@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -11,8 +12,16 @@ from torch import Tensor
 from bayesvm.core import linalg
 from bayesvm.core.kernels.base import Kernel, Params
 from bayesvm.core.kernels.compose import on_rows
+from bayesvm.core.kernels.tabulated import CrossToInducing, cross_to_inducing
 
-__all__ = ["DifferentiableFeatures", "Features", "FeaturesOfRows", "inducing_factor", "whitened_features"]
+__all__ = [
+    "DifferentiableFeatures",
+    "Features",
+    "FeaturesOfMany",
+    "FeaturesOfRows",
+    "inducing_factor",
+    "whitened_features",
+]
 
 
 class Features(NamedTuple):
@@ -44,6 +53,25 @@ def _whitened(Lz: Tensor, Kxz: Tensor, diagonal: Tensor) -> Features:
     # Solving for the transpose of a row-major matrix gives row-major features.
     A = linalg.solve_lower(Lz, Kxz.mT).mT
     return Features(A, (diagonal - torch.linalg.vecdot(A, A)).clamp_min(0.0))
+
+
+@dataclass(frozen=True)
+class FeaturesOfMany:
+    """Whitened features of one lot of rows after another under one kernel (eq. 1.3); can be pickled."""
+
+    kernel: Kernel
+    params: Params
+    Lz: Tensor
+    cross: CrossToInducing
+
+    @classmethod
+    def like(cls, kernel: Kernel, params: Params, Z: Tensor, Lz: Tensor, X: Tensor) -> FeaturesOfMany:
+        """Prepared for rows like X, whose values are looked at."""
+        return cls(kernel, params, Lz, cross_to_inducing(kernel, params, Z, X))
+
+    def __call__(self, X: Tensor) -> Features:
+        """Features of the rows of X."""
+        return _whitened(self.Lz, self.cross(X), self.kernel.diag(self.params, X))
 
 
 class FeaturesOfRows:

@@ -7,67 +7,14 @@ row say and the smooth part does not. Few neighbours determine it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
-__all__ = ["Neighbours", "local_mean", "nearest"]
+from bayesvm.core.nearest import Neighbours
+
+__all__ = ["local_mean"]
 
 _BLOCK_NUMBERS = 4_000_000
-# Distances are told apart to this share of the typical one; what is closer
-# is a tie, won by the first row, so that rounding cannot choose neighbours.
-_RESOLUTION = 1e-7
-
-
-class Neighbours(NamedTuple):
-    """The nearest rows of each query.
-
-    Attributes
-    ----------
-    rows : Tensor of shape (M, K)
-    d2 : Tensor of shape (M, K)
-        Squared distances.
-    """
-
-    rows: Tensor
-    d2: Tensor
-
-
-def nearest(X: Tensor, queries: Tensor, k: int, typical: float) -> Neighbours:
-    """The k nearest rows of X, shape (N, D), ties broken by their order.
-
-    Parameters
-    ----------
-    X, queries : Tensor of shape (N, D) and (M, D)
-        In double precision, about some middle: far from zero, norms cancel.
-    k : int
-    typical : float
-        A typical distance, for telling ties.
-    """
-    N = X.shape[0]
-    k = min(k, N)
-    norms = X.square().sum(1)
-    order = torch.arange(N, dtype=X.dtype, device=X.device) / (2 * N)
-    step = _RESOLUTION * max(typical, torch.finfo(X.dtype).tiny ** 0.25) ** 2
-    parts = []
-    for some in queries.split(max(1, _BLOCK_NUMBERS // N)):
-        d2 = torch.addmm(norms, some, X.mT, alpha=-2.0).add_(some.square().sum(1, keepdim=True))
-        key = d2.div_(step).round_().clamp_min_(0.0).add_(order)
-        parts.append(key.topk(k, dim=1, largest=False).indices)
-    index = torch.cat(parts)
-    # Differences, not norms: equal rows are at distance zero.
-    d2 = torch.cat(
-        [
-            (X[i] - q[:, None, :]).square().sum(-1)
-            for i, q in zip(
-                index.split(max(1, _BLOCK_NUMBERS // (k * X.shape[1]))),
-                queries.split(max(1, _BLOCK_NUMBERS // (k * X.shape[1]))),
-                strict=True,
-            )
-        ]
-    )
-    return Neighbours(index, d2)
 
 
 def local_mean(

@@ -15,6 +15,7 @@ __all__ = [
     "PredictiveMoments",
     "expected_softmax",
     "in_order_of",
+    "line_nodes",
     "log_softmax_pairwise",
     "margins_at_nodes",
     "normal_nodes",
@@ -58,7 +59,7 @@ def normal_nodes(n_nodes: int, n_latents: int) -> Tensor:
 
 
 @lru_cache(maxsize=4)
-def _line_nodes(n_nodes: int) -> tuple[Tensor, Tensor]:
+def line_nodes(n_nodes: int) -> tuple[Tensor, Tensor]:
     """Trapezoid nodes and normalised weights for a standard normal."""
     z = torch.linspace(-8.0, 8.0, n_nodes, dtype=torch.float64)
     w = torch.exp(-0.5 * z * z)
@@ -74,7 +75,7 @@ def _latents_at_nodes(F: Tensor, s2: Tensor, n_nodes: int) -> tuple[Tensor, Tens
     matrices, three times as fast as sums over the last few numbers.
     """
     if F.shape[1] == 2:
-        z, w = _line_nodes(n_nodes)
+        z, w = line_nodes(n_nodes)
         half = 0.5 * ((F[:, 1] - F[:, 0])[:, None] + s2.sum(1).sqrt()[:, None] * z.to(F))
         return torch.stack([-half, half]), w.to(F)
     z = _sobol_normal(n_nodes, F.shape[1])

@@ -17,7 +17,9 @@ class AddsRows:
 
     @available_if(can_add_rows)
     @with_callbacks
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, forgetting: float = 0.0
+    ) -> Self:
         """Learn from more rows; the old ones need not be given again.
 
         Up to 2000 rows are remembered. While that is all there are, the
@@ -37,10 +39,15 @@ class AddsRows:
         classes : array-like or None
             All labels that will ever occur; needed in the first call only.
         sample_weight : array-like of shape (n_rows,) or None
+        forgetting : float, default=0.0
+            Share of what is known that this call forgets, from 0 to 1, for streams
+            whose law drifts: earlier rows lose that share of their weight, remembered
+            or not. In the long run the model knows as much as 1 / forgetting
+            batches say.
 
         Returns
         -------
         self
         """
-        partial_fit_estimator(self, X, y, classes, sample_weight)
+        partial_fit_estimator(self, X, y, classes, sample_weight, forgetting)
         return self

@@ -102,10 +102,15 @@ class BayesianSVC(AddsRows, LatentClassifier):
         row, its approximation).
     kernel_curve_ : ndarray
         The bound while the kernel was learned, on the rows used for that.
-    loo_proba_ : ndarray of shape (n_rows, n_classes)
-        Class probabilities of each training row, from the model without it.
+    loo_proba_ : ndarray of shape (n_rows, n_classes) or None
+        Class probabilities of each training row, from the model without it; if
+        its class has fewer than three rows, with rivals that lose as much.
+        None where these were more than 2e7 numbers, and for more than
+        100 000 rows that came in chunks.
     loo_score_, loo_log_loss_ : float
-        Accuracy and log-loss of ``loo_proba_``: estimates for new rows.
+        Leave-one-out accuracy and log-loss: estimates for new rows. Of a
+        random sample where there are more than 100 000 rows, or where
+        ``loo_proba_`` would have more than 2e7 numbers.
     loo_clipped_ : float
         Share of the weight in rows that all but determine the model on their
         own, whose leave-one-out is rough.
@@ -116,7 +121,8 @@ class BayesianSVC(AddsRows, LatentClassifier):
     local_part_ : LocalPart or None
         What rows close by add, if leave-one-out asked for it.
     feature_relevance_ : ndarray of shape (n_features,)
-    sites_ : SiteArrays
+    sites_ : SiteArrays or None
+        None for more than 100 000 rows, of which only sums are kept.
     n_iter_ : int
         Sweeps done.
     converged_, interrupted_ : bool

@@ -12,12 +12,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayesvm import prediction
+from bayesvm import prediction, top_k
 from bayesvm.estimators.abstention import confidence_threshold
 from bayesvm.estimators.callbacks import CallbackSupportMixin, with_callbacks
+from bayesvm.estimators.compiles import Compiles
 from bayesvm.estimators.fitted import FittedKernel, relevance
-from bayesvm.estimators.fitting import fit_estimator
+from bayesvm.estimators.fitting_chunks import fit_estimator
 from bayesvm.estimators.options import check_arguments, check_number
+from bayesvm.estimators.top_k import PredictsTopK
+from bayesvm.estimators.validation import check_at_hand
 from bayesvm.model import LoadedModel, Model, torch_dtype
 from bayesvm.prediction import Uncertainty
 from bayesvm.training import Options
@@ -27,7 +30,7 @@ __all__ = ["LatentClassifier"]
 FloatArray = npt.NDArray[np.floating]
 
 
-class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class LatentClassifier(PredictsTopK, Compiles, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """A classifier whose fitted ``model_`` gives latents per class.
 
     Subclasses say in ``_options`` what is fitted and how.
@@ -42,16 +45,25 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     loo_weight_: FloatArray
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model.
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
-            Class labels of any sortable type.
-        sample_weight : array-like of shape (n_rows,) or None
+        X : array-like of shape (n_rows, n_features), or rows in chunks
+            Also a numpy memmap; a pyarrow Table, Dataset or RecordBatchReader, or
+            the path of a Parquet file or folder; an iterable of batches ``(X, y)`` or
+            ``(X, y, weight)``, an iterator of them, or a function that makes
+            one. More than 100 000 rows are read chunk by chunk, in bounded
+            memory (docs/streaming.md).
+        y : array-like of shape (n_rows,), str or None
+            Class labels of any sortable type; the name of the column with Arrow
+            data; None with batches.
+        sample_weight : array-like of shape (n_rows,), str or None
             Weight two equals giving a row twice, weight zero leaving it out.
+            Leave-one-out leaves out one copy of a row of whole weight, and
+            rows of any other weight as a whole.
+            The name of a column with Arrow data.
 
         Returns
         -------
@@ -70,8 +82,8 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Most probable class of each row: the argmax of ``predict_proba``."""
-        best = self.predict_proba(X).argmax(1)
-        return self.classes_[best]
+        model, X = self._ready(X)
+        return self.classes_[top_k.most_probable(model, X)]
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Class probabilities, shape (n_rows, n_classes); rows sum to one.
@@ -174,7 +186,8 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         ndarray of shape (n_rows,)
             True where a person should decide.
         """
-        return np.asarray(self.predict_proba(X).max(1) < self.abstention_threshold(max_error))
+        model, X = self._ready(X)
+        return np.asarray(top_k.largest_probability(model, X) < self.abstention_threshold(max_error))
 
     def abstention_threshold(self, max_error: float = 0.01) -> float:
         """Confidence below which ``abstain`` hands a row over; infinity: all of them."""
@@ -225,6 +238,7 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _ready(self, X: Any) -> tuple[LoadedModel, FloatArray]:
         """The model on its device and validated rows."""
         check_is_fitted(self)
+        check_at_hand(X)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         # A model trained on a GPU predicts anywhere.
         device = (

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numbers
+import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,15 +13,31 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
 __all__ = [
+    "check_at_hand",
     "check_classes_left",
     "check_same_model",
+    "check_share",
+    "check_some_weight",
+    "check_two_classes",
     "check_weights",
+    "class_factors",
     "class_indices",
+    "masses",
     "with_class_weights",
 ]
 
 FloatArray = npt.NDArray[np.floating]
 IntArray = npt.NDArray[np.int64]
+
+
+def check_at_hand(X: Any) -> None:
+    """Refuse what rows would have to be read from; ``fit`` takes it, predictions do not."""
+    if isinstance(X, (str, os.PathLike, Iterator)) or callable(X):
+        raise TypeError(
+            f"predictions take an array or a data frame; got {type(X).__name__}. Files larger than memory go "
+            "through `bayesvm predict` or bayesvm.tables.predict_blocks, some rows at a time; batches "
+            "through one call for each"
+        )
 
 
 def class_indices(y: Any, classes: npt.NDArray[Any] | None) -> tuple[npt.NDArray[Any], IntArray]:
@@ -40,11 +59,16 @@ def class_indices(y: Any, classes: npt.NDArray[Any] | None) -> tuple[npt.NDArray
                 f"y holds the labels {unknown.tolist()[:5]}, which are not among the classes "
                 f"{classes.tolist()[:10]} given first"
             )
+    check_two_classes(classes)
+    return classes, index.astype(np.int64)
+
+
+def check_two_classes(classes: npt.NDArray[Any]) -> None:
+    """Refuse labels that are all the same."""
     if len(classes) < 2:
         raise ValueError(
             f"a classifier needs at least two classes; y holds one class, {classes.tolist()[0]!r}"
         )
-    return classes, index.astype(np.int64)
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> FloatArray:
@@ -68,9 +92,14 @@ def check_weights(sample_weight: Any, n_rows: int) -> FloatArray:
         raise ValueError(f"sample_weight has {weight.shape[0]} entries for {n_rows} rows")
     if (weight < 0).any():
         raise ValueError(f"sample_weight must not be negative; the smallest given is {weight.min():g}")
+    check_some_weight(weight)
+    return weight
+
+
+def check_some_weight(weight: FloatArray) -> None:
+    """Refuse weights, of rows or of classes, that are all zero."""
     if not weight.any():
         raise ValueError("all sample weights are zero: there is no row to learn from")
-    return weight
 
 
 def with_class_weights(
@@ -83,8 +112,21 @@ def with_class_weights(
     """
     if class_weight is None:
         return weight
-    if class_weight == "balanced":
-        mass = np.bincount(index, weights=weight, minlength=len(classes))
+    return weight * class_factors(class_weight, classes, masses(index, weight, len(classes)))[index]
+
+
+def masses(index: IntArray, weight: FloatArray, n_classes: int) -> FloatArray:
+    """Total weight of every class."""
+    mass: FloatArray = np.bincount(index, weight, n_classes).astype(np.float64)
+    return mass
+
+
+def class_factors(class_weight: Any, classes: npt.NDArray[Any], mass: FloatArray) -> FloatArray:
+    """What each class multiplies into the weights of its rows, whose total is its mass."""
+    factor: FloatArray
+    if class_weight is None:
+        factor = np.ones(len(classes))
+    elif class_weight == "balanced":
         present = mass > 0
         factor = np.where(present, mass.sum() / (present.sum() * np.where(present, mass, 1.0)), 0.0)
     else:
@@ -94,17 +136,24 @@ def with_class_weights(
         factor = np.array([float(class_weight.get(label, 1.0)) for label in classes.tolist()])
         if (factor < 0).any() or not np.isfinite(factor).all():
             raise ValueError(f"class_weight must hold non-negative numbers; got {class_weight!r}")
-    return weight * factor[index]
+    return factor
 
 
-def check_classes_left(classes: npt.NDArray[Any], index: IntArray, weight: FloatArray, needed: int) -> None:
+def check_classes_left(classes: npt.NDArray[Any], mass: FloatArray, needed: int) -> None:
     """Refuse weights that leave rows of fewer classes than needed."""
-    left = classes[np.unique(index[weight > 0])].tolist()
+    left = classes[mass > 0].tolist()
     if len(left) < needed:
         raise ValueError(
             f"at least {needed} {'class' if needed == 1 else 'classes'} must have rows of positive weight; "
             f"without the rows of weight zero these are left: {left}"
         )
+
+
+def check_share(name: str, value: Any) -> None:
+    """Refuse what is no number from 0 to 1."""
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_number or not 0.0 <= float(value) <= 1.0:
+        raise ValueError(f"{name}={value!r} is not valid; it must be a number from 0 to 1")
 
 
 def check_same_model(

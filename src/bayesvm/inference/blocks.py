@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
-from bayesvm.core.covariance import Features, inducing_factor, whitened_features
+from bayesvm.core.covariance import Features, FeaturesOfMany, inducing_factor, whitened_features
 from bayesvm.core.kernels.base import Kernel, Params
 
-__all__ = ["Block", "TrainingRows"]
+__all__ = ["Block", "TrainingRows", "features_in_parts"]
 
+# From this many rows on it pays to prepare for them.
+_MANY_ROWS = 16_384
 # Features up to this many bytes are computed once and kept between sweeps.
 _CACHE_BYTES = 640 * 2**20
 # Numbers in the features that are computed at once.
 _FEATURE_NUMBERS = 256_000
+_FEATURE_NUMBERS_ACCELERATOR = 64_000_000
 _FEWEST_ROWS = 256
+
+
+def features_in_parts(features: Callable[[Tensor], Features], X: Tensor, n_inducing: int) -> Features:
+    """Features of many rows, computed part by part: what comes in between stays in the cache."""
+    N = X.shape[0]
+    numbers = _FEATURE_NUMBERS if X.device.type == "cpu" else _FEATURE_NUMBERS_ACCELERATOR
+    size = max(_FEWEST_ROWS, numbers // n_inducing)
+    if size >= N:
+        return features(X)
+    known = Features(X.new_empty(N, n_inducing), X.new_empty(N))
+    for start in range(0, N, size):
+        A, residual = features(X[start : start + size])
+        known.A[start : start + size] = A
+        known.residual[start : start + size] = residual
+    return known
 
 
 @dataclass(frozen=True)
@@ -28,6 +46,17 @@ class Block:
     y: Tensor
     weight: Tensor
     key: Tensor
+
+    def split(self, size: int) -> Iterator[Block]:
+        """The same rows in blocks of at most ``size``."""
+        size = max(_FEWEST_ROWS, size)
+        n = self.y.shape[0]
+        A, residual = self.features
+        for start in range(0, n, size):
+            rows = slice(start, min(start + size, n))
+            yield Block(
+                rows, Features(A[rows], residual[rows]), self.y[rows], self.weight[rows], self.key[rows]
+            )
 
 
 @dataclass(frozen=True)
@@ -67,17 +96,25 @@ class TrainingRows:
         """Whitened features of any rows."""
         return whitened_features(self.kernel, self.params, self.Z, self.Lz, X)
 
+    def features_of_many(self) -> FeaturesOfMany:
+        """The same for many rows like these."""
+        return FeaturesOfMany.like(self.kernel, self.params, self.Z, self.Lz, self.X)
+
     def blocks(self, size: int) -> Iterator[Block]:
         """The rows in blocks of at most ``size``."""
         size = max(_FEWEST_ROWS, size)
         known = self._known_features()
+        if known is not None:
+            yield from Block(slice(0, len(self)), known, self.y, self.weight, self.key).split(size)
+            return
+        features_of = self._features_of_all()
         for start in range(0, len(self), size):
             rows = slice(start, min(start + size, len(self)))
-            if known is None:
-                features = self.features(self.X[rows])
-            else:
-                features = Features(known.A[rows], known.residual[rows])
+            features = features_in_parts(features_of, self.X[rows], self.n_inducing)
             yield Block(rows, features, self.y[rows], self.weight[rows], self.key[rows])
+
+    def _features_of_all(self) -> Callable[[Tensor], Features]:
+        return self.features_of_many() if len(self) >= _MANY_ROWS else self.features
 
     def _known_features(self) -> Features | None:
         """Features of all rows, computed once, if they fit into memory."""
@@ -85,27 +122,25 @@ class TrainingRows:
         if N * P * self.X.element_size() > _CACHE_BYTES:
             return None
         if "all" not in self._cache:
-            size = max(_FEWEST_ROWS, _FEATURE_NUMBERS // P)
-            if size >= N:
-                self._cache["all"] = self.features(self.X)
-            else:
-                known = Features(self.X.new_empty(N, P), self.X.new_empty(N))
-                for start in range(0, N, size):
-                    A, residual = self.features(self.X[start : start + size])
-                    known.A[start : start + size] = A
-                    known.residual[start : start + size] = residual
-                self._cache["all"] = known
+            self._cache["all"] = features_in_parts(self._features_of_all(), self.X, P)
         return self._cache["all"]
 
     def first(self, n: int) -> TrainingRows:
         """The first rows with weights that stand for all; they are a random sample, being canonical."""
         scale = self.weight.sum() / self.weight[:n].sum()
-        part = (self.X[:n], self.y[:n], scale * self.weight[:n], self.key[:n])
-        return TrainingRows(*part, self.kernel, self.params, self.Z, self.n_classes)
+        return replace(self, X=self.X[:n], y=self.y[:n], weight=scale * self.weight[:n], key=self.key[:n])
 
-    def batch(self, index: Tensor, scale: float) -> Block:
-        """Chosen rows as a block whose weights are multiplied by ``scale``."""
+    def head(self, n: int) -> TrainingRows:
+        """The first rows with their own weights."""
+        if n >= len(self):
+            return self
+        return replace(self, X=self.X[:n], y=self.y[:n], weight=self.weight[:n], key=self.key[:n])
+
+    def standing_for(self, total: float) -> TrainingRows:
+        """The same rows with weights that add up to a total."""
+        return replace(self, weight=self.weight * (total / self.weight.sum()))
+
+    def batch(self, index: Tensor) -> Block:
+        """Chosen rows as a block."""
         features = self.features(self.X[index])
-        return Block(
-            slice(0, index.shape[0]), features, self.y[index], scale * self.weight[index], self.key[index]
-        )
+        return Block(slice(0, index.shape[0]), features, self.y[index], self.weight[index], self.key[index])

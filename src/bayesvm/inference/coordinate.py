@@ -10,9 +10,10 @@ from torch import Tensor
 from bayesvm.core import gaussian
 from bayesvm.core.gaussian import Gaussian
 from bayesvm.inference.blocks import TrainingRows
-from bayesvm.inference.evaluate import Ascent, Sites, evaluate
+from bayesvm.inference.evaluate import Ascent, Evaluation, Sites, evaluate
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import OneRival, RivalRule
+from bayesvm.inference.sweepable import InMemory, Sweepable
 from bayesvm.inference.task import Method, Outcome, Task, needs_positive_sites, on_rows
 from bayesvm.progress import Progress, Step
 
@@ -44,7 +45,7 @@ _LARGE_ROWS = 100_000
 
 
 def ascend(
-    rows: TrainingRows,
+    rows: TrainingRows | Sweepable,
     rule: RivalRule,
     start: Natural,
     base: Natural,
@@ -69,7 +70,8 @@ def ascend(
     progress : Progress
     """
     run = _one_rival if isinstance(rule, OneRival) else _all_rivals
-    return run(rows, rule, start, base, max_iter, tol, progress)
+    over = InMemory(rows) if isinstance(rows, TrainingRows) else rows
+    return run(over, rule, start, base, max_iter, tol, progress)
 
 
 def probe_features(rows: TrainingRows) -> Tensor:
@@ -91,7 +93,7 @@ def size_of_means(probe: Tensor, q: Gaussian) -> float:
 
 
 def _all_rivals(
-    rows: TrainingRows,
+    rows: Sweepable,
     rule: RivalRule,
     start: Natural,
     base: Natural,
@@ -102,20 +104,23 @@ def _all_rivals(
     """Deterministic sites and a true bound: a step that lowers the bound is halved."""
     prior, centre = base_gaussian(base, rule)
     natural, q = start.posterior(centre)
-    now = evaluate(rows, rule, q, base, 0)
-    bound = now.value - float(gaussian.kl_divergence(q, prior).sum())
-    curve, probe, rho = [bound], probe_features(rows), _FIRST_STEP
-    enough = tol * _BOUND_SHARE * float(rows.weight.sum())
+    now: Evaluation | None = None
+    curve, probe, rho = list[float](), probe_features(rows.known), _FIRST_STEP
+    enough = tol * _BOUND_SHARE * rows.total_weight
     converged = interrupted = False
     sweep = 0
 
     def state() -> Ascent:
-        return Ascent(q, natural, now.sites, curve, sweep, converged, interrupted)
+        sites = evaluate(rows.known, rule, q, base, 0).sites if now is None else now.sites
+        return Ascent(q, natural, sites, curve, sweep, converged, interrupted)
 
     try:
+        now = rows.evaluate(rule, q, base, 0)
+        bound = now.value - float(gaussian.kl_divergence(q, prior).sum())
+        curve.append(bound)
         for sweep in range(1, max_iter + 1):
             moved, new_q = natural.towards(now.target, rho).posterior(centre)
-            after = evaluate(rows, rule, new_q, base, sweep)
+            after = rows.evaluate(rule, new_q, base, sweep)
             new_bound = after.value - float(gaussian.kl_divergence(new_q, prior).sum())
             change = change_of_means(probe, q, new_q) / rho
             if not new_bound >= bound - _BOUND_SLACK * abs(bound):
@@ -142,14 +147,15 @@ def base_gaussian(base: Natural, rule: RivalRule) -> tuple[Gaussian, bool]:
 
     They may if the rows see differences only and the base is the prior.
     """
-    prior = gaussian.from_natural(base.precision, base.linear)
     plain = Natural.prior(base.linear.shape[0], base.precision)
-    is_prior = not bool(base.linear.any()) and torch.equal(base.precision, plain.precision)
-    return prior, is_prior and rule.shift_invariant
+    if bool(base.linear.any()) or not torch.equal(base.precision, plain.precision):
+        return gaussian.from_natural(base.precision, base.linear), False
+    # The identity is its own factor, and one serves for all classes.
+    return Gaussian(plain.linear, plain.precision, plain.precision), rule.shift_invariant
 
 
 def _one_rival(
-    rows: TrainingRows,
+    rows: Sweepable,
     rule: RivalRule,
     start: Natural,
     base: Natural,
@@ -159,40 +165,44 @@ def _one_rival(
 ) -> Ascent:
     """Rivals that move between sweeps: damp, then average the last sweeps' sites.
 
-    The first averaged sweep starts the average anew, so q is exactly what
-    the averaged sites make.
+    Sweeps go on from a damped q while what they ask for is averaged beside
+    it, from the first averaged sweep on: the result is exactly what the
+    averaged sites make. To go on from the average itself would begin with a
+    full step, which was seen to throw q away on ``poker``.
     """
     prior, centre = base_gaussian(base, rule)
-    natural, (_, q) = start, start.posterior(centre)
+    walk = natural = start
+    _, q = start.posterior(centre)
     curve: list[float] = []
-    average = _Average(torch.zeros_like(rows.weight), torch.zeros_like(rows.weight))
-    probe = probe_features(rows)
+    known = rows.known
+    average = _Average(torch.zeros_like(known.weight), torch.zeros_like(known.weight))
+    probe = probe_features(known)
     converged = interrupted = False
-    most = _MAX_AVERAGED if len(rows) <= _LARGE_ROWS else _MAX_AVERAGED_LARGE
+    most = _MAX_AVERAGED if len(known) <= _LARGE_ROWS else _MAX_AVERAGED_LARGE
     burn_in = min(_BURN_IN, max(0, max_iter - _MIN_AVERAGED))
-    sample = rows.first(max(_FEWEST_SAMPLED, len(rows) // _SAMPLE_SHARE))
+    sample = rows.first(max(_FEWEST_SAMPLED, rows.n_rows // _SAMPLE_SHARE))
 
     def state() -> Ascent:
         _, made = natural.posterior(centre=False)
         if average.rivals:
-            sites = average.sites(rows.y)
+            sites = average.sites(known.y)
         else:
-            sites = evaluate(rows, rule, q, base, max_iter).sites
+            sites = evaluate(known, rule, q, base, max_iter).sites
         return Ascent(made, natural, sites, curve, len(curve), converged, interrupted)
 
     try:
         for sweep in range(1, max_iter + 1):
             early = sweep <= min(burn_in, _SAMPLED_BURN_IN)
-            now = evaluate(sample if early else rows, rule, q, base, sweep)
-            averaged = sweep - burn_in
-            rho = _FIRST_STEP if averaged <= 0 else 1.0 / averaged
+            now = (sample if early else rows).evaluate(rule, q, base, sweep)
+            averaged = max(0, sweep - burn_in)
             curve.append(now.value - float(gaussian.kl_divergence(q, prior).sum()))
-            # The average itself stays uncentred: it is what the sites make.
-            natural = natural.towards(now.target, rho)
-            _, new_q = natural.posterior(centre)
+            walk = walk.towards(now.target, min(_FIRST_STEP, 1.0 / (1.0 + averaged)))
+            _, new_q = walk.posterior(centre)
             change = change_of_means(probe, q, new_q)
             q = new_q
-            if averaged > 0:
+            # The average itself stays uncentred: it is what the sites make.
+            natural = natural.towards(now.target, 1.0 / averaged) if averaged else walk
+            if averaged:
                 average.add(now.sites)
                 converged = averaged >= _MIN_AVERAGED and change < tol * size_of_means(probe, q)
             stop = progress(Step("posterior", sweep, max_iter, curve[-1], change, state))
@@ -229,11 +239,15 @@ class _Average:
 
 
 def _run(task: Task, progress: Progress) -> Outcome:
+    return _run_over(task, InMemory(task.rows), progress)
+
+
+def _run_over(task: Task, all_rows: Sweepable, progress: Progress) -> Outcome:
     rows, member, start, base, settings = task
     report = on_rows(rows, progress)
     with torch.no_grad():
-        ascent = ascend(rows, member.rule, start, base, settings.max_iter, settings.tol, report)
+        ascent = ascend(all_rows, member.rule, start, base, settings.max_iter, settings.tol, report)
     return Outcome(rows, ascent)
 
 
-METHOD = Method(_run, max_iter=60, missing=needs_positive_sites)
+METHOD = Method(_run, max_iter=60, missing=needs_positive_sites, streams=_run_over)

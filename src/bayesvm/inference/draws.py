@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bayesvm.core import linalg
 from bayesvm.core.covariance import Features
-from bayesvm.core.gaussian import Gaussian
+from bayesvm.core.grouping import stable_order
+from bayesvm.core.tiles import Tiles
 
 __all__ = ["Draws", "drawn_argmax", "mean_argmax"]
 
@@ -36,23 +36,12 @@ class Draws(NamedTuple):
     sweep: int
 
     @classmethod
-    def of_gaussian(cls, q: Gaussian, seed: int, sweep: int) -> Draws:
-        """Draws m + R^{-T} eps."""
-        noise = _noise(q.m, seed, sweep)
-        P = q.m.shape[1]
-        deviation = linalg.solve_lower_transposed(q.R.to(noise.dtype), noise[:, :P])
-        return cls._of(q.m, deviation, noise[:, P], sweep)
-
-    @classmethod
     def of_factor(cls, m: Tensor, L: Tensor, seed: int, sweep: int) -> Draws:
         """Draws m + L eps, for covariances L L^T."""
         noise = _noise(m, seed, sweep)
         P = m.shape[1]
-        return cls._of(m, L.to(noise.dtype) @ noise[:, :P], noise[:, P], sweep)
-
-    @classmethod
-    def _of(cls, m: Tensor, deviation: Tensor, e: Tensor, sweep: int) -> Draws:
-        v = torch.cat([m.to(e.dtype)[:, :, None] + deviation, e[:, None, :]], 1)
+        e = noise[:, P]
+        v = torch.cat([m.to(e.dtype)[:, :, None] + L.to(e.dtype) @ noise[:, :P], e[:, None, :]], 1)
         return cls(v.permute(2, 0, 1).contiguous(), sweep)
 
 
@@ -77,20 +66,36 @@ def mean_argmax(m: Tensor, A: Tensor, y: Tensor) -> Tensor:
 def drawn_argmax(draws: Draws, features: Features, y: Tensor, key: Tensor) -> Tensor:
     """The rival that is largest in the draw a row was dealt, shape (N,)."""
     dealt = _deal(key, draws.sweep)
-    order = dealt.argsort()
+    order = stable_order(dealt, N_DRAWS)
+    if y.device.type != "cpu":
+        return _tiled_argmax(draws, features, y, Tiles.of(dealt, order, N_DRAWS))
     counts = torch.bincount(dealt, minlength=N_DRAWS).tolist()
-    # Rows in the order of their draws, once: a draw's rows are then a slice.
-    A = features.A.to(draws.v.dtype).index_select(0, order)
-    spread = features.residual.sqrt().to(draws.v.dtype)[order]
-    own = y[order, None]
+    A = features.A.to(draws.v.dtype)
+    spread = features.residual.sqrt().to(draws.v.dtype)
     won = torch.empty_like(y)
-    start = 0
-    for v, n in zip(draws.v.unbind(), counts, strict=True):
-        rows = slice(start, start + n)
-        start += n
-        F = (A[rows] @ v[:, :-1].mT).addr_(spread[rows], v[:, -1])
-        torch.argmax(F.scatter_(1, own[rows], -math.inf), 1, out=won[rows])
-    return torch.empty_like(won).scatter_(0, order, won)
+    for v, rows in zip(draws.v.unbind(), order.split(counts), strict=True):
+        F = _latents(A.index_select(0, rows), spread.index_select(0, rows), v)
+        F.scatter_(1, y.index_select(0, rows)[:, None], -math.inf)
+        # Along contiguous rows numpy is ten times as fast.
+        won.index_copy_(0, rows, torch.from_numpy(F.numpy().argmax(1)))
+    return won
+
+
+def _latents(A: Tensor, spread: Tensor, v: Tensor) -> Tensor:
+    """Latents of rows in one draw v (C, P + 1), shape (N, C)."""
+    if v.shape[0] <= A.shape[1]:
+        return (A @ v[:, :-1].mT).addr_(spread, v[:, -1])
+    # With many classes one more column of the features takes less than another pass over the latents.
+    return torch.cat([A, spread[:, None]], 1) @ v.mT
+
+
+def _tiled_argmax(draws: Draws, features: Features, y: Tensor, tiles: Tiles) -> Tensor:
+    """The same in a fixed number of calls, for an accelerator."""
+    A = tiles.gather(features.A.to(draws.v.dtype))
+    spread = tiles.gather(features.residual.sqrt().to(draws.v.dtype)).unsqueeze(2)
+    v = draws.v.index_select(0, tiles.group).mT
+    F = torch.baddbmm(spread * v[:, -1:], A, v[:, :-1])
+    return tiles.back(F.scatter_(2, tiles.gather(y).unsqueeze(2), -math.inf).argmax(2))
 
 
 def _deal(key: Tensor, sweep: int) -> Tensor:

@@ -90,11 +90,13 @@ def evaluate(rows: TrainingRows, rule: RivalRule, q: Gaussian, base: Natural, sw
     value = q.m.new_zeros(())
     parts: list[Sites] = []
     sites_of = rule.under(q, sweep)
-    for block in rows.blocks(rule.block_rows(J, P)):
+    for block in rows.blocks(rule.block_rows(q)):
         sites = sites_of(block, sums)
         value = value + torch.dot(block.weight, sites.value)
         parts.append(Sites(sites.classes, sites.W, sites.G))
-    return Evaluation(float(value), base.plus(sums.precision, sums.linear), _join(parts))
+    # In place: with many classes another copy would cost as much as the sums.
+    target = Natural(sums.precision.add_(base.precision), sums.linear.add_(base.linear))
+    return Evaluation(float(value), target, _join(parts))
 
 
 def _join(parts: list[Sites]) -> Sites:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from bayesvm.core import gaussian
 from bayesvm.core.sites import Statistics
 from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.coordinate import base_gaussian, change_of_means, probe_features, size_of_means
-from bayesvm.inference.epochs import shuffled
 from bayesvm.inference.evaluate import Ascent, evaluate
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import RivalRule
+from bayesvm.inference.sweepable import InMemory, Sweepable
 from bayesvm.inference.task import Method, Outcome, Task, needs_positive_sites, on_rows
 from bayesvm.progress import Progress, Step
 
@@ -24,7 +26,7 @@ _LARGEST_STEP = 0.5
 
 
 def ascend(
-    rows: TrainingRows,
+    rows: TrainingRows | Sweepable,
     rule: RivalRule,
     start: Natural,
     base: Natural,
@@ -39,25 +41,26 @@ def ascend(
     Parameters are those of ``coordinate.ascend``; ``max_iter`` counts epochs.
     The sums of a minibatch are scaled to the whole data.
     """
+    over = InMemory(rows) if isinstance(rows, TrainingRows) else rows
     prior, centre = base_gaussian(base, rule)
     natural, q = start.posterior(centre)
-    probe, total = probe_features(rows), rows.weight.sum()
+    probe, total = probe_features(over.known), over.total_weight
     curve: list[float] = []
     converged = interrupted = False
     step = 0
 
     def state() -> Ascent:
-        sites = evaluate(rows, rule, q, base, step).sites
+        sites = evaluate(over.known, rule, q, base, step).sites
         return Ascent(q, natural, sites, curve, len(curve), converged, interrupted)
 
     try:
         for epoch in range(1, max_iter + 1):
             before, value = q, 0.0
-            for index in shuffled(len(rows), seed, epoch, rows.X.device).split(batch_size):
-                block = rows.batch(index, float(total / rows.weight[index].sum()))
+            for batch in over.batches(batch_size, seed, epoch):
+                scale = total / float(batch.weight.sum())
                 sums = Statistics.zeros(q.m.shape[0], q.m.shape[1], q.m)
-                sites = rule.under(q, step)(block, sums)
-                value += float(torch.dot(rows.weight[index], sites.value))
+                sites = rule.under(q, step)(replace(batch, weight=scale * batch.weight), sums)
+                value += float(torch.dot(batch.weight, sites.value))
                 rho = min(_LARGEST_STEP, (step + 2.0) ** -_EXPONENT)
                 natural, q = natural.towards(base.plus(sums.precision, sums.linear), rho).posterior(centre)
                 step += 1
@@ -72,10 +75,14 @@ def ascend(
 
 
 def _run(task: Task, progress: Progress) -> Outcome:
+    return _run_over(task, InMemory(task.rows), progress)
+
+
+def _run_over(task: Task, all_rows: Sweepable, progress: Progress) -> Outcome:
     rows, member, start, base, settings = task
     with torch.no_grad():
         ascent = ascend(
-            rows,
+            all_rows,
             member.rule,
             start,
             base,
@@ -88,4 +95,4 @@ def _run(task: Task, progress: Progress) -> Outcome:
     return Outcome(rows, ascent)
 
 
-METHOD = Method(_run, max_iter=60, missing=needs_positive_sites)
+METHOD = Method(_run, max_iter=60, missing=needs_positive_sites, streams=_run_over, in_order=True)

@@ -43,7 +43,7 @@ class Natural(NamedTuple):
 
     def posterior(self, centre: bool) -> tuple[Natural, Gaussian]:
         """The Gaussian, centred if asked, with its natural parameters (eqs. 3.1, 3.5)."""
-        q = gaussian.from_natural(self.precision, self.linear)
+        q = gaussian.rooted(self.precision, self.linear)
         if not centre:
             return self, q
         q = gaussian.centred(q)

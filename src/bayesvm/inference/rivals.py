@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bayesvm.core import gaussian
 from bayesvm.core.gaussian import Gaussian
-from bayesvm.core.grouping import ClassGroups
+from bayesvm.core.grouping import grouped_pairs
 from bayesvm.core.likelihoods import Likelihood, augmented_pair
 from bayesvm.core.sites import Statistics, dense_statistics
 from bayesvm.inference.blocks import Block
@@ -24,9 +24,13 @@ MIN_VARIANCE = 1e-10
 # Numbers that a block may need at once. Measured: larger blocks gain nothing
 # at ten classes and lose the cache; with 500 classes they halve the time.
 _ALL_NUMBERS = 2_000_000
-_ONE_NUMBERS = 4_000_000
-_MOST_NUMBERS = 32_000_000
+_ONE_NUMBERS = 2_000_000
+_MOST_NUMBERS = 6_000_000
 _PAIRS_PER_CLASS = 64
+# An accelerator starts slowly and has memory to itself: it takes blocks so much larger.
+_ACCELERATOR_SHARE = 64
+_ACCELERATOR_COPIES = 12
+_ACCELERATOR_NUMBERS = 2**27
 
 
 class RowSites(NamedTuple):
@@ -59,7 +63,7 @@ class RivalRule(Protocol):
         """Whether the likelihood sees differences of latents only, so that means may be centred."""
         ...
 
-    def block_rows(self, n_latents: int, n_inducing: int) -> int:
+    def block_rows(self, q: Gaussian) -> int:
         """Rows to treat at once: enough for large products, few enough for memory."""
         ...
 
@@ -86,23 +90,23 @@ class AllRivals:
     def shift_invariant(self) -> bool:
         return self.likelihood.shift_invariant
 
-    def block_rows(self, n_latents: int, n_inducing: int) -> int:
-        return _ALL_NUMBERS // (n_latents * max(n_inducing, 48))
+    def block_rows(self, q: Gaussian) -> int:
+        C, P = q.m.shape
+        return _larger(_ALL_NUMBERS // (C * max(P, 48)), q)
 
     def under(self, q: Gaussian, sweep: int) -> BlockSites:
         full, narrow = q.m.dtype, torch.float32 if self.single else q.m.dtype
-        q_narrow = Gaussian(q.m.to(narrow), q.R.to(narrow))
+        roots = gaussian.roots(q).to(narrow)
 
         def sites(block: Block, into: Statistics) -> RowSites:
             A, residual = block.features
             F = gaussian.mean(q, A)
-            A = A.to(narrow)
-            V = gaussian.variance(q_narrow, A).to(full)
+            V = gaussian.root_variance(roots, A.to(narrow)).to(full)
             s2 = (V + residual[:, None]).clamp_min(MIN_VARIANCE)
             value, slope, W = self.likelihood.row_terms(block.y, F, s2)
             G = slope + W * F
             c = block.weight[:, None]
-            precision, linear = dense_statistics(A, (c * W).to(narrow), (c * G).to(narrow))
+            precision, linear = dense_statistics(A, c * W, c * G)
             into.precision.add_(precision)
             into.linear.add_(linear)
             return RowSites(value, None, W, G)
@@ -121,8 +125,8 @@ class OneRival:
     seed : int
         Draws depend on this, the sweep and the content of a row alone.
     single : bool
-        Whether moments and sums of a block are products in single precision.
-        Blocks are added up, and q is factorised, in that of the rows.
+        Whether moments are products in single precision. Their errors even out over
+        the rows; sums are made in that of the rows, or they would depend on the blocks.
     """
 
     sampled: bool
@@ -130,16 +134,18 @@ class OneRival:
     single: bool = False
     shift_invariant: ClassVar[bool] = True
 
-    def block_rows(self, n_latents: int, n_inducing: int) -> int:
+    def block_rows(self, q: Gaussian) -> int:
+        C, P = q.m.shape
         # Small groups waste time: some dozens of pairs for every class.
-        rows = max(_ONE_NUMBERS // (n_latents + 6 * n_inducing), _PAIRS_PER_CLASS * n_latents)
-        return min(rows, _MOST_NUMBERS // (6 * n_inducing))
+        rows = max(_ONE_NUMBERS // P, _PAIRS_PER_CLASS * C)
+        return _larger(min(rows, _MOST_NUMBERS // P), q)
 
     def under(self, q: Gaussian, sweep: int) -> BlockSites:
         C = q.m.shape[0]
-        draws = Draws.of_gaussian(q, self.seed, sweep) if self.sampled else None
         full, narrow = q.m.dtype, torch.float32 if self.single else q.m.dtype
-        q_narrow = Gaussian(q.m.to(narrow), q.R.to(narrow))
+        roots = gaussian.roots(q)
+        draws = Draws.of_factor(*roots, self.seed, sweep) if self.sampled else None
+        roots = roots.to(narrow)
 
         def sites(block: Block, into: Statistics) -> RowSites:
             A, residual = block.features
@@ -148,14 +154,31 @@ class OneRival:
             else:
                 rival = drawn_argmax(draws, block.features, block.y, block.key)
             classes = torch.stack([block.y, rival], 1)
-            groups = ClassGroups.of(A.to(narrow), classes, C)
-            mean, variance = (t.to(full) for t in groups.moments(q_narrow))
+            groups = grouped_pairs(A, classes, C)
+            mean, variance = (t.to(full) for t in groups.moments(roots))
             s2 = (variance + residual[:, None]).clamp_min(MIN_VARIANCE)
             pair = augmented_pair(mean[:, 0], mean[:, 1], s2[:, 0], s2[:, 1])
             W = torch.stack([pair.w, pair.w], 1)
             G = torch.stack([pair.G_y, pair.G_t], 1)
             c = block.weight[:, None]
-            groups.add_statistics((c * W).to(narrow), (c * G).to(narrow), into)
+            groups.add_statistics(c * W, c * G, into)
             return RowSites(pair.value, classes, W, G)
 
         return sites
+
+
+def _larger(rows: int, q: Gaussian) -> int:
+    """Rows of a block on the device of q, given those that suit a processor."""
+    if q.m.device.type == "cpu":
+        return rows
+    C, P = q.m.shape
+    # Features of two pairs a row and products with them; latents of all classes.
+    most = _free_numbers(q.m) // (_ACCELERATOR_COPIES * P + C)
+    return max(rows, min(_ACCELERATOR_SHARE * rows, most))
+
+
+def _free_numbers(like: Tensor) -> int:
+    """Numbers that may be taken of a device's memory: a quarter of what is free."""
+    if like.device.type != "cuda":
+        return _ACCELERATOR_NUMBERS
+    return int(torch.cuda.mem_get_info(like.device)[0]) // (4 * like.element_size())

@@ -11,6 +11,7 @@ from bayesvm.inference.blocks import TrainingRows
 from bayesvm.inference.evaluate import Ascent
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import RivalRule
+from bayesvm.inference.sweepable import Sweepable
 from bayesvm.progress import Progress, Step
 
 __all__ = [
@@ -144,6 +145,12 @@ class Method:
     decides : bool
         Whether the largest latent mean is meant to decide: class
         probabilities then have no offsets and one variance for all classes.
+    streams : callable or None
+        The same where the rows of the task are a sample of those that q is
+        fitted to, which are then given beside it; None: it needs them all.
+    in_order : bool
+        Whether it then goes through the rows one after the other, as a
+        cluster cannot.
     """
 
     run: Callable[[Task, Progress], Outcome]
@@ -152,3 +159,5 @@ class Method:
     missing: Callable[[Member], str | None] = _needs_nothing
     approximations: tuple[str, ...] = ("variational",)
     decides: bool = False
+    streams: Callable[[Task, Sweepable, Progress], Outcome] | None = None
+    in_order: bool = False

@@ -16,9 +16,15 @@ def check_left_out(model: Any, y: Any) -> npt.NDArray[Any]:
     Raises
     ------
     ValueError
-        If their number differs from that of the rows of the last fit.
+        If their number differs from that of the rows of the last fit, or
+        the model holds no predictions of single rows.
     """
     y = np.asarray(y)
+    if model.loo_proba_ is None:
+        raise ValueError(
+            "the model was fitted to so many rows and classes that it holds no leave-one-out predictions "
+            "of single rows (loo_proba_ is None); give predictions of rows held out instead"
+        )
     n_rows = model.loo_proba_.shape[0]
     if y.shape != (n_rows,):
         raise ValueError(

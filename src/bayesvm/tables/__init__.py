@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from bayesvm.tables.example import EXAMPLE_TARGET, example_table
     from bayesvm.tables.fitting import TableFit, fit_table
     from bayesvm.tables.pipeline import table_classifier
-    from bayesvm.tables.predictions import predict_table
-    from bayesvm.tables.reading import read_table, write_table
+    from bayesvm.tables.predictions import predict_blocks, predict_table
+    from bayesvm.tables.reading import open_blocks, read_table
     from bayesvm.tables.relevance import column_relevance
+    from bayesvm.tables.writing import table_writer, write_table
 
 __all__ = [
     "EXAMPLE_TARGET",
@@ -33,9 +34,12 @@ __all__ = [
     "evaluate_table",
     "example_table",
     "fit_table",
+    "open_blocks",
+    "predict_blocks",
     "predict_table",
     "read_table",
     "table_classifier",
+    "table_writer",
     "write_table",
 ]
 
@@ -51,10 +55,13 @@ _HOME = {
     "evaluate_table": "evaluation",
     "example_table": "example",
     "fit_table": "fitting",
+    "open_blocks": "reading",
+    "predict_blocks": "predictions",
     "predict_table": "predictions",
     "read_table": "reading",
     "table_classifier": "pipeline",
-    "write_table": "reading",
+    "table_writer": "writing",
+    "write_table": "writing",
 }
 
 _get, __dir__ = lazy_names(globals(), _HOME)

@@ -18,6 +18,7 @@ from bayesvm._version import __version__
 from bayesvm.tables.dates import ISO, is_ambiguous
 from bayesvm.tables.errors import TableError, TableWarning, closest
 from bayesvm.tables.kinds import as_kind, as_text, check_plain, recognise
+from bayesvm.tables.odd_values import OddValues
 
 __all__ = ["TableColumns", "named_columns"]
 
@@ -191,8 +192,5 @@ def _blank(column: pd.Series) -> pd.Series:
 
 def _warn_of(values: pd.Series, what: str) -> None:
     if len(values):
-        example = str(values.iloc[0])
-        shown = example if len(example) <= 40 else example[:37] + "..."
-        noun = "value" if len(values) == 1 else "values"
-        message = f"column {values.name!r}: {len(values)} {noun} such as {shown!r} {what}"
-        warnings.warn(message, TableWarning, stacklevel=4)
+        odd = OddValues(str(values.name), len(values), str(values.iloc[0]), what)
+        warnings.warn(odd, stacklevel=4)

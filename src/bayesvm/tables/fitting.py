@@ -165,7 +165,7 @@ def fit_table(
             source_rows=np.flatnonzero(known) + 1,
             target=target,
             heldout=heldout,
-            leave_one_out=job.evaluation(pipeline["model"].loo_proba_, rows, pipeline, "leave-one-out"),
+            leave_one_out=job.left_out(pipeline, rows, heldout),
             heldout_pipeline=heldout_pipeline,
             n_dropped=int((~known).sum()),
             seconds=time.perf_counter() - start,
@@ -207,6 +207,18 @@ class _Job:
         with _without_table_warnings():
             proba = pipeline.predict_proba(self.table.iloc[rows])
         return self.evaluation(proba, rows, pipeline, "held out")
+
+    def left_out(self, pipeline: Pipeline, rows: IntArray, heldout: Evaluation | None) -> Evaluation:
+        """Leave-one-out of all rows; where those are too many to be kept, held-out rows stand for them."""
+        proba = pipeline["model"].loo_proba_
+        if proba is not None:
+            return self.evaluation(proba, rows, pipeline, "leave-one-out")
+        if heldout is None:
+            raise TableError(
+                f"leave-one-out probabilities of {len(rows)} rows and {len(pipeline.classes_)} classes "
+                "are too many to be kept; hold rows out to judge the model, such as holdout=0.2"
+            )
+        return heldout
 
     def evaluation(self, proba: Any, rows: IntArray, pipeline: Pipeline, origin: str) -> Evaluation:
         classes = pipeline.classes_

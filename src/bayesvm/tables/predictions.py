@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
+from bayesvm.tables.blocks import BLOCK_ROWS
 from bayesvm.tables.errors import TableError
+from bayesvm.tables.odd_values import Notes
 
-__all__ = ["predict_table"]
+__all__ = ["predict_blocks", "predict_table"]
 
 
 def predict_table(pipeline: Pipeline, table: pd.DataFrame, max_error: float | None = None) -> pd.DataFrame:
@@ -32,11 +37,32 @@ def predict_table(pipeline: Pipeline, table: pd.DataFrame, max_error: float | No
     """
     if not len(table):
         raise TableError("the table has no rows to predict")
+    blocks = (table.iloc[start : start + BLOCK_ROWS] for start in range(0, len(table), BLOCK_ROWS))
+    return pd.concat(list(predict_blocks(pipeline, blocks, max_error)))
+
+
+def predict_blocks(
+    pipeline: Pipeline, blocks: Iterable[pd.DataFrame], max_error: float | None = None
+) -> Iterator[pd.DataFrame]:
+    """Predictions of a table that comes in blocks, such as those of :func:`bayesvm.tables.open_blocks`.
+
+    Parameters and columns are those of :func:`predict_table`. What a user
+    should know about the values of a column is said once, after the last block.
+    """
+    notes = Notes()
+    for block in blocks:
+        with notes.held():
+            predictions = _predict(pipeline, block, max_error)
+        yield predictions
+    notes.give()
+
+
+def _predict(pipeline: Pipeline, table: pd.DataFrame, max_error: float | None) -> pd.DataFrame:
     model = pipeline[-1]
     X = pipeline[:-1].transform(table) if len(pipeline) > 1 else table
     proba = model.predict_proba(X)
     confidence = proba.max(1)
-    columns = {"prediction": model.classes_[proba.argmax(1)], "probability": confidence}
+    columns: dict[str, Any] = {"prediction": model.classes_[proba.argmax(1)], "probability": confidence}
     columns |= {f"probability_{label}": proba[:, i] for i, label in enumerate(model.classes_)}
     columns["variation_ratio"] = model.variation_ratio(X)
     columns["epistemic"] = model.uncertainty(X).epistemic

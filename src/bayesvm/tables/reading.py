@@ -1,28 +1,26 @@
-"""Tables from files and back: CSV, TSV and Parquet, recognised by their names."""
+"""Tables from files: CSV, TSV and Parquet, recognised by their names, whole or in blocks of rows."""
 
 from __future__ import annotations
 
-import bz2
 import difflib
-import gzip
 import lzma
 import os
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from bayesvm.files import replacing
+from bayesvm.tables.blocks import TableBlocks, TextBlocks, WholeTable
 from bayesvm.tables.errors import TableError
-from bayesvm.tables.parsing import first_line, parse_text
+from bayesvm.tables.formats import PARQUET, SEPARATORS, check_file_name, opened
+from bayesvm.tables.parquet import ParquetBlocks, read_parquet
+from bayesvm.tables.parsing import TextTable, first_line
 
-__all__ = ["check_file_name", "read_table", "write_table"]
-
-_TEXT = {".csv": ",", ".tsv": "\t"}
-_PARQUET = (".parquet", ".pq")
-_PACKED = (".gz", ".bz2", ".xz", ".zst")
+__all__ = ["open_blocks", "read_table"]
 
 
 def read_table(
@@ -55,12 +53,49 @@ def read_table(
     TableError
         If there is no such file, or it cannot be read as a table with rows.
     """
+    source, kind = _found(path)
+    with _said(path):
+        table = read_parquet(source) if kind in PARQUET else _text(source, path, target, model).whole()
+    _check_rows(path, len(table), table.shape[1])
+    return table
+
+
+def open_blocks(
+    path: str | os.PathLike[str], *, target: str | None = None, model: Pipeline | None = None
+) -> TableBlocks:
+    """A file that need not fit into memory, to be read in blocks of rows.
+
+    A first pass finds out how many rows there are and of which types the
+    columns are; whatever is wrong with the file is said then. The blocks are
+    those of the table that :func:`read_table` gives, value by value.
+
+    Parameters
+    ----------
+    path, target, model : as for :func:`read_table`
+    """
+    source, kind = _found(path)
+    if not source.is_file():  # a pipe can be read only once
+        return WholeTable(read_table(path, target=target, model=model))
+    with _said(path):
+        blocks: ParquetBlocks | TextBlocks
+        blocks = ParquetBlocks(source) if kind in PARQUET else TextBlocks(_text(source, path, target, model))
+    _check_rows(path, blocks.n_rows, len(blocks.columns))
+    return blocks
+
+
+def _found(path: str | os.PathLike[str]) -> tuple[Path, str]:
     source = Path(path)
     if not source.exists():
         raise TableError(f"there is no file {str(path)!r}{_similar_file(source)}")
     if source.is_dir():
         raise TableError(f"{str(path)!r} is a folder; give the name of a file")
-    kind, packed = check_file_name(source)
+    return source, check_file_name(source)[0]
+
+
+def _text(
+    source: Path, path: str | os.PathLike[str], target: str | None, model: Pipeline | None
+) -> TextTable:
+    """The text of a file as it is meant for a model."""
     as_written: list[str] = []
     if model is not None:
         columns = model["columns"]
@@ -68,71 +103,26 @@ def read_table(
         as_written = list(columns.spelled_columns_)
         if target is not None and model.classes_.dtype.kind == "U":
             as_written.append(target)
+    kind, packed = check_file_name(source)
+    return TextTable(partial(opened, source, packed, "rb"), str(path), SEPARATORS[kind], target, as_written)
+
+
+@contextmanager
+def _said(path: str | os.PathLike[str]) -> Iterator[None]:
+    """What goes wrong with the bytes of a file, in a line."""
     try:
-        if kind in _PARQUET:
-            table = _read_parquet(source)
-        else:
-            with _opened(source, packed, "rb") as stream:
-                content = stream.read()
-            table = parse_text(content, str(path), _TEXT[kind], target, as_written)
+        yield
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise TableError(f"cannot read {str(path)!r}: {first_line(error)}") from error
-    if table.empty:
-        raise TableError(
-            f"{str(path)!r} has {table.shape[1]} column(s) and no rows; write rows below the names"
-        )
-    return table
+    except ValueError as error:
+        if isinstance(error, TableError) or type(error).__module__.split(".")[0] != "pyarrow":
+            raise
+        raise TableError(f"{str(path)!r} is not a Parquet file: {first_line(error)}") from error
 
 
-def write_table(table: pd.DataFrame, path: str | os.PathLike[str]) -> Path:
-    """Write a table as CSV, TSV or Parquet, by the name of the file; it is never half-written.
-
-    The index is not written.
-    """
-    kind, packed = check_file_name(path, writing=True)
-    with replacing(path) as part:
-        if kind in _PARQUET:
-            table.to_parquet(part, index=False)
-        else:
-            with _opened(part, packed, "wb") as stream:
-                table.to_csv(stream, sep=_TEXT[kind], index=False, lineterminator="\n", encoding="utf-8")
-    return Path(path)
-
-
-def check_file_name(path: str | os.PathLike[str], writing: bool = False) -> tuple[str, str | None]:
-    """The suffix that tells the format, and the compression if there is one."""
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-    packed = suffixes.pop() if suffixes and suffixes[-1] in _PACKED else None
-    kind = suffixes[-1] if suffixes else ""
-    if kind in _TEXT or (kind in _PARQUET and packed is None):
-        return kind, packed
-    advice = "use one of those endings"
-    if kind in (".xlsx", ".xls", ".ods"):
-        advice = "write a .csv, which spreadsheets open" if writing else "save it as CSV first"
-    raise TableError(f"{str(path)!r} is not named like a table (.csv, .tsv or .parquet); {advice}")
-
-
-def _opened(path: Path, packed: str | None, mode: Any) -> Any:
-    """The bytes of a file, whatever they are packed in."""
-    if packed == ".zst":
-        import pyarrow
-
-        stream = pyarrow.OSFile(str(path), mode)
-        reading = pyarrow.CompressedInputStream if mode == "rb" else pyarrow.CompressedOutputStream
-        return reading(stream, "zstd")
-    openers: dict[str | None, Any] = {None: open, ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    return openers[packed](path, mode)
-
-
-def _read_parquet(source: Path) -> pd.DataFrame:
-    import pyarrow
-
-    try:
-        table = pd.read_parquet(source)
-    except pyarrow.ArrowInvalid as error:
-        raise TableError(f"{str(source)!r} is not a Parquet file: {first_line(error)}") from error
-    named = any(name is not None for name in table.index.names)
-    return table.reset_index(drop=not named)
+def _check_rows(path: str | os.PathLike[str], n_rows: int, n_columns: int) -> None:
+    if not n_rows or not n_columns:
+        raise TableError(f"{str(path)!r} has {n_columns} column(s) and no rows; write rows below the names")
 
 
 def _similar_file(source: Path) -> str:

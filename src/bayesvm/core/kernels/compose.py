@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add, mul
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,7 +17,9 @@ from bayesvm.core.kernels.levels import additive_on_rows
 from bayesvm.core.kernels.linear import Constant, Linear
 from bayesvm.core.kernels.stationary import RBF, Matern32, Matern52
 
-__all__ = ["KERNEL_NAMES", "Product", "Scaled", "Sum", "on_rows", "resolve_kernel"]
+__all__ = ["KERNEL_NAMES", "Product", "Scaled", "Sum", "child", "on_rows", "resolve_kernel"]
+
+_Value = TypeVar("_Value")
 
 
 def on_rows(kernel: Kernel, X: Tensor) -> Kernel:
@@ -29,7 +31,8 @@ def on_rows(kernel: Kernel, X: Tensor) -> Kernel:
     return kernel
 
 
-def _child(params: Params, i: int) -> Params:
+def child(params: dict[str, _Value], i: int) -> dict[str, _Value]:
+    """The parameters of part i of a sum or product."""
     prefix = f"{i}."
     return {k[len(prefix) :]: v for k, v in params.items() if k.startswith(prefix)}
 
@@ -45,7 +48,7 @@ class _Composite:
         return replace(self, kernels=tuple(on_rows(k, X) for k in self.kernels))
 
     def _each(self, method: str, params: Params, *args: Any) -> list[Tensor]:
-        return [getattr(k, method)(_child(params, i), *args) for i, k in enumerate(self.kernels)]
+        return [getattr(k, method)(child(params, i), *args) for i, k in enumerate(self.kernels)]
 
 
 @dataclass(frozen=True)

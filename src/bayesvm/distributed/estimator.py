@@ -1,0 +1,153 @@
+"""``BayesianSVC`` on Dask arrays and data frames."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
+
+from bayesvm.distributed.dependencies import dask
+from bayesvm.distributed.engine import DaskEngine, held
+from bayesvm.distributed.inputs import as_groups, check_columns, is_dask
+from bayesvm.distributed.lazy_prediction import lazily
+from bayesvm.distributed.scoring import Accuracy
+from bayesvm.estimators.bayesian_svc import BayesianSVC
+from bayesvm.estimators.callbacks import with_callbacks
+from bayesvm.estimators.fitting_chunks import fit_chunks
+from bayesvm.streaming.checks import numbers
+
+__all__ = ["DaskBayesianSVC"]
+
+
+class DaskBayesianSVC(BayesianSVC):
+    """Multi-class Bayesian support vector machine on Dask arrays and data frames.
+
+    The same model as :class:`bayesvm.BayesianSVC`, fitted where the rows are.
+    Every sweep is one sum over blocks of rows: workers get the posterior,
+    which is small, and give back sums, which are merged as a tree. How the
+    rows are cut into blocks and how many workers there are changes the
+    result by rounding only, and a worker that is lost is not missed. Works
+    with the ``distributed.Client`` that is in use, or with Dask's threads and
+    processes if there is none. Rows in memory are fitted as ``BayesianSVC``
+    does.
+
+    Parameters
+    ----------
+    **parameters
+        Those of :class:`bayesvm.BayesianSVC`. ``device`` is a device of the
+        workers, and of this process.
+
+    Attributes
+    ----------
+    **attributes
+        Those of :class:`bayesvm.BayesianSVC`.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from sklearn.datasets import load_iris
+    >>> from bayesvm.distributed import DaskBayesianSVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> X, y = da.from_array(X, chunks=(50, 4)), da.from_array(y, chunks=50)
+    >>> model = DaskBayesianSVC(random_state=0).fit(X, y)
+    >>> probabilities = model.predict_proba(X)  # nothing is computed yet
+    >>> probabilities.shape, probabilities.chunks[0]
+    ((150, 3), (50, 50, 50))
+    >>> bool(model.score(X, y) > 0.93)
+    True
+    """
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : Dask array or data frame of shape (n_rows, n_features)
+            Numbers. On a cluster its blocks are read once and kept by the
+            workers during the fit; otherwise they are read in every pass.
+        y : Dask array or series of shape (n_rows,), array-like, or str
+            Class labels. Blocks correspond to those of X, or can be made to
+            because their sizes are known. A string names the column of X.
+        sample_weight : likewise, or None
+            Weight two equals giving a row twice, weight zero leaving it out.
+
+        Returns
+        -------
+        self
+        """
+        if not is_dask(X):
+            return super().fit(X, y, sample_weight)
+        fit_chunks(self, _engine(X, y, sample_weight))
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Most probable class of each row.
+
+        Lazy for Dask input, like the other predictions here: a Dask array
+        for an array, a Dask series or data frame with the same index for a
+        data frame.
+        """
+        return self._lazily("predict", X, False) if is_dask(X) else super().predict(X)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Class probabilities, one column for each class."""
+        return self._lazily("predict_proba", X, True) if is_dask(X) else super().predict_proba(X)
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """Logarithms of the class probabilities, finite even where those vanish."""
+        return self._lazily("predict_log_proba", X, True) if is_dask(X) else super().predict_log_proba(X)
+
+    def decision_function(self, X: Any) -> Any:
+        """Log-probabilities, or with two classes the log-odds of the second."""
+        if not is_dask(X):
+            return super().decision_function(X)
+        check_is_fitted(self)
+        return self._lazily("decision_function", X, len(self.classes_) > 2)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy, computed at once: one pass over the blocks."""
+        if not is_dask(X):
+            return float(super().score(X, y, sample_weight))
+        check_is_fitted(self)
+        check_columns(self, X, y, sample_weight)
+        return _engine(X, y, sample_weight).total(Accuracy(self._predictor())).share
+
+    def to_local(self) -> BayesianSVC:
+        """A fitted ``BayesianSVC`` with the same model, for use and files without Dask."""
+        check_is_fitted(self)
+        local = BayesianSVC(**self.get_params(deep=False))
+        for name, value in vars(self).items():
+            setattr(local, name, value)
+        return local
+
+    def _lazily(self, method: str, X: Any, for_every_class: bool) -> Any:
+        check_is_fitted(self)
+        check_columns(self, X)
+        return lazily(self._predictor(), method, X, self.classes_ if for_every_class else None)
+
+    def _ready(self, X: Any) -> tuple[Any, npt.NDArray[np.floating]]:
+        """All other methods compute the rows of a collection here, and answer at once."""
+        if not is_dask(X):
+            return super()._ready(X)
+        check_is_fitted(self)
+        check_columns(self, X)
+        (rows,) = dask().compute(X)
+        return self._predictor()._ready(numbers(rows))
+
+    def _predictor(self) -> BayesianSVC:
+        """What predictions need and nothing else: it travels to every worker.
+
+        Names of features have been compared, and blocks come without them.
+        """
+        predictor = BayesianSVC(**self.get_params(deep=False))
+        for name in ("model_", "classes_", "n_features_in_"):
+            setattr(predictor, name, getattr(self, name))
+        return predictor
+
+
+def _engine(X: Any, y: Any, sample_weight: Any) -> DaskEngine:
+    groups = as_groups(X, y, sample_weight)
+    return DaskEngine(held(groups.tasks), groups.n_features, groups.feature_names)

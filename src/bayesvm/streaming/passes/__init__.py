@@ -1,0 +1,1 @@
+"""What is asked of the chunks of rows, one pass a file."""

@@ -1,0 +1,286 @@
+"""Compiled predictors as objects: shapes, refusals, threads, pickles, files."""
+
+import json
+import pickle
+import subprocess
+import sys
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
+
+import bayesvm
+from bayesvm import BayesianSVC, SVGPClassifier
+from bayesvm.compiled import CompiledPredictor
+from bayesvm.compiled.products import product
+from bayesvm.compiled.readout import SoftmaxAtNodes
+from bayesvm.compiled.threads import available_threads, check_threads, map_in_threads
+from bayesvm.core.predictive import expected_softmax, normal_nodes
+
+from ..estimators.data import FAST, problem
+from .test_agreement import Cubic
+
+
+@lru_cache
+def fitted(n_classes: int = 3) -> BayesianSVC:
+    X, y = problem(n_classes)
+    return BayesianSVC(20, local=False, **FAST).fit(X, np.array(["a", "b", "c"])[y])
+
+
+def test_labels_shapes_and_one_row():
+    X, _ = problem(3)
+    predictor = fitted().compile_predictor()
+    p = predictor.predict_proba(X)
+    assert p.shape == (len(X), 3)
+    assert_array_equal(predictor.predict(X), predictor.classes_[p.argmax(1)])
+    assert predictor.predict_proba_one(X[0].tolist()).shape == (3,)
+    assert predictor.predict_one(X[0]) == predictor.predict(X[:1])[0]
+    assert predictor.predict_proba(X[:0]).shape == (0, 3)
+    assert predictor.predict(X[:0]).shape == (0,)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "matern32", "matern52", "additive", "linear"])
+def test_the_largest_numbers_are_fine(kernel):
+    X, y = problem(3)
+    model = BayesianSVC(20, kernel=kernel, local=False, **FAST).fit(X, y)
+    far = np.array([[1.7e308, -1.7e308, 1.7e308], [1e308, 0.0, 0.0], [1e-308, 1e30, -1e15]])
+    for dtype in ("float32", "float64"):
+        p = model.compile_predictor(dtype).predict_proba(far)
+        assert_allclose(p, model.predict_proba(far), rtol=0, atol=1e-4)
+
+
+def test_later_fits_leave_a_predictor_alone():
+    X, y = problem(3)
+    model = BayesianSVC(20, local=False, **FAST).fit(X, y)
+    predictor = model.compile_predictor()
+    before = predictor.predict_proba(X)
+    model.fit(X, (y + 1) % 3)
+    assert_array_equal(predictor.predict_proba(X), before)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_batches_threads_and_blocks_agree(n_classes):
+    """To the rounding of products of other shapes."""
+    predictor = fitted(n_classes).compile_predictor()
+    X = np.random.default_rng(0).normal(size=(20_011, predictor.n_features_in_))
+    p = predictor.predict_proba(X, n_threads=1)
+    assert_array_equal(predictor.predict_proba(X, n_threads=3), p)
+    assert_allclose(predictor.predict_proba(X[7:1000:3]), p[7:1000:3], rtol=0, atol=1e-5)
+
+
+def test_threads_share_a_predictor():
+    predictor = fitted().compile_predictor()
+    X = np.random.default_rng(0).normal(size=(64, 3))
+    expected = predictor.predict_proba(X)
+    with ThreadPoolExecutor(8) as pool:
+        for found in pool.map(lambda _: predictor.predict_proba(X), range(200)):
+            assert_array_equal(found, expected)
+
+
+def test_number_of_threads(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert available_threads() == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "not a number")
+    assert available_threads() >= 1
+    for bad in (0, "2", 1.5, True):
+        with pytest.raises(ValueError, match=f"n_threads={bad!r} is not valid"):
+            check_threads(bad)
+
+
+def test_an_error_in_a_thread_is_raised():
+    def work(start: int) -> None:
+        raise ArithmeticError(start)
+
+    with pytest.raises(ArithmeticError):
+        map_in_threads(work, range(100), 4)
+
+
+@pytest.mark.parametrize("shape", [(1, 5, 3), (100, 128, 128), (16, 128, 128), (37, 2, 700), (9, 600, 600)])
+def test_products_in_pieces(shape):
+    n, K, M = shape
+    rng = np.random.default_rng(0)
+    A, B = rng.normal(size=(n, K)), rng.normal(size=(K, M))
+    assert_allclose(product(A, B), A @ B, rtol=1e-12, atol=1e-12)
+    assert product(A.astype(np.float32), B.astype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize("deviation", [1e-3, 1.0, 100.0])
+def test_softmax_at_nodes(deviation):
+    """With deviations whose exponentials overflow in single precision as well."""
+    import torch
+
+    rng = np.random.default_rng(0)
+    F, s2 = deviation * rng.normal(size=(2, 50, 4))
+    s2 = s2**2
+    z = normal_nodes(128, 4).numpy().T[:, None, :].astype(np.float32)
+    readout = SoftmaxAtNodes(np.zeros(4), np.ascontiguousarray(z), float(abs(z).max()), False)
+    expected = expected_softmax(torch.tensor(F), torch.tensor(s2), 1.0, 128).numpy()
+    assert_allclose(readout(F, s2), expected, rtol=0, atol=3e-5)
+
+
+def test_refusals():
+    X, _ = problem(3)
+    model = fitted()
+    predictor = model.compile_predictor()
+    with pytest.raises(NotFittedError):
+        BayesianSVC().compile_predictor()
+    with pytest.raises(ValueError, match="dtype='half'"):
+        model.compile_predictor("half")
+    with pytest.raises(ValueError, match="predict_one"):
+        predictor.predict_proba(X[0])
+    with pytest.raises(ValueError, match="2 features"):
+        predictor.predict_proba(X[:, :2])
+    with pytest.raises(ValueError, match="4 features"):
+        predictor.predict_one([0.0, 1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match=r"sequence of 3 numbers; got the shape \(1, 3\)\. For tables"):
+        predictor.predict_one(X[:1])
+    with pytest.raises(ValueError, match="n_threads='2'"):
+        predictor.predict_proba(X[:1], n_threads="2")
+    for bad in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="NaN or infinity"):
+            predictor.predict_one([0.0, bad, 1.0])
+    with pytest.raises(ValueError, match="could not convert"):
+        predictor.predict_one(["x", 0.0, 1.0])
+
+
+def test_column_names():
+    X, y = problem(3)
+    frame = pd.DataFrame(X, columns=["u", "v", "w"])
+    model = BayesianSVC(20, local=False, **FAST).fit(frame, y)
+    predictor = model.compile_predictor()
+    assert predictor.feature_names_in_ == ("u", "v", "w")
+    assert_allclose(predictor.predict_proba(frame), model.predict_proba(frame), rtol=0, atol=1e-4)
+    with pytest.raises(ValueError, match=r"\['w', 'v', 'u'\]"):
+        predictor.predict_proba(frame[["w", "v", "u"]])
+
+
+@pytest.mark.parametrize("kind", [str, object, np.int64, np.float64, bool])
+def test_round_trips(kind, tmp_path):
+    X, y = problem(2)
+    labels = np.array(["no", "yes"])[y].astype(kind) if kind in (str, object) else y.astype(kind)
+    predictor = BayesianSVC(20, local=False, **FAST).fit(X, labels).compile_predictor()
+    path = tmp_path / "predictor.npz"
+    assert predictor.save(path) == path
+    for again in (CompiledPredictor.load(path), pickle.loads(pickle.dumps(predictor))):
+        assert_array_equal(again.predict_proba(X), predictor.predict_proba(X))
+        assert_array_equal(again.predict(X), predictor.predict(X))
+        assert again.classes_.dtype == predictor.classes_.dtype
+
+
+@pytest.mark.parametrize("kernel", ["rbf+additive", "matern52*constant + linear", "matern32"])
+def test_files_hold_every_kernel(kernel, tmp_path):
+    X, y = problem(3)
+    predictor = BayesianSVC(20, kernel=kernel, **FAST).fit(X, y).compile_predictor("float64")
+    again = CompiledPredictor.load(predictor.save(tmp_path / "p.npz"))
+    assert_array_equal(again.predict_proba(X), predictor.predict_proba(X))
+    assert again.dtype == "float64"
+
+
+def test_files_hold_the_local_part_and_likelihoods(tmp_path):
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 3, (200, 3)) + 0.05 * rng.integers(0, 2, (200, 3))
+    y = (X.astype(int).sum(1) % 3).astype(int)
+    local = BayesianSVC(20, **FAST).fit(X, y)
+    assert local.local_part_ is not None
+    own = SVGPClassifier(12, likelihood="robustmax", max_iter=5, tol=0.0, random_state=0).fit(X, y)
+    for model in (local, own):
+        predictor = model.compile_predictor()
+        again = CompiledPredictor.load(predictor.save(tmp_path / "p.npz"))
+        assert_array_equal(again.predict_proba(X), predictor.predict_proba(X))
+
+
+def test_files_of_estimators_are_for_estimators(tmp_path):
+    with pytest.raises(TypeError, match=r"predictor\.save"):
+        bayesvm.save(fitted().compile_predictor(), tmp_path / "p.skops")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_written_without_code(tmp_path):
+    X, y = problem(3)
+    own = BayesianSVC(20, kernel=Cubic(), local=False, **FAST).fit(X, y).compile_predictor()
+    with pytest.raises(TypeError, match="Cubic"):
+        own.save(tmp_path / "p.npz")
+    assert not list(tmp_path.iterdir())
+    assert_array_equal(pickle.loads(pickle.dumps(own)).predict(X), own.predict(X))
+
+
+class Boom:
+    """Unpickling it would be noticed."""
+
+    def __reduce__(self):
+        return (print, ("boom",))
+
+
+def test_files_run_no_code(tmp_path, capsys):
+    np.savez(tmp_path / "pickled.npz", description=np.array([Boom()], dtype=object))
+    with open(tmp_path / "plain.npz", "wb") as stream:
+        pickle.dump(Boom(), stream)
+    for name in ("pickled.npz", "plain.npz"):
+        with pytest.raises(ValueError, match="not a compiled predictor"):
+            CompiledPredictor.load(tmp_path / name)
+    assert "boom" not in capsys.readouterr().out
+
+
+def altered(path, change):
+    """The file with another description."""
+    with np.load(path) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    description = json.loads(str(arrays["description"]))
+    change(description)
+    arrays["description"] = np.array(json.dumps(description))
+    with open(path, "wb") as stream:
+        np.savez(stream, **arrays)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda d: d.update(format=99), "format 99"),
+        (lambda d: d["content"].update(type="Popen"), "not a compiled predictor"),
+        (lambda d: d["content"].pop("kernel"), "not a compiled predictor"),
+        (lambda d: d["content"].update(surprise=1), "not a compiled predictor"),
+        (lambda d: d.update(content=d["content"]["columns"]), "no compiled predictor"),
+        (lambda d: d.clear(), "not a compiled predictor"),
+    ],
+)
+def test_files_of_other_content(change, words, tmp_path):
+    path = fitted().compile_predictor().save(tmp_path / "p.npz")
+    altered(path, change)
+    with pytest.raises(ValueError, match=words):
+        CompiledPredictor.load(path)
+
+
+def test_damaged_and_missing_files(tmp_path):
+    path = fitted().compile_predictor().save(tmp_path / "p.npz")
+    path.write_bytes(path.read_bytes()[:-500])
+    with pytest.raises(ValueError, match="damaged"):
+        CompiledPredictor.load(path)
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    with pytest.raises(ValueError, match="not a compiled predictor"):
+        CompiledPredictor.load(tmp_path / "array.npy")
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as other:
+        other.writestr("readme.txt", "hello")
+    with pytest.raises(ValueError, match="not a compiled predictor"):
+        CompiledPredictor.load(tmp_path / "other.zip")
+    with pytest.raises(FileNotFoundError, match=r"nothing\.npz"):
+        CompiledPredictor.load(tmp_path / "nothing.npz")
+
+
+def test_serving_needs_numpy_alone(tmp_path):
+    X, _ = problem(3)
+    predictor = fitted().compile_predictor()
+    path = predictor.save(tmp_path / "p.npz")
+    program = (
+        "import sys\n"
+        "from bayesvm.compiled import CompiledPredictor\n"
+        f"predictor = CompiledPredictor.load({str(path)!r})\n"
+        f"print(predictor.predict_one({X[0].tolist()!r}))\n"
+        "assert not {'torch', 'sklearn', 'scipy', 'pandas'} & set(sys.modules), sorted(sys.modules)\n"
+    )
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == predictor.predict_one(X[0])

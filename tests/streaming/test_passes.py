@@ -1,0 +1,201 @@
+"""Every pass against the same thing computed from all rows at once, whatever the chunks."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from bayesvm.core.gaussian import from_natural
+from bayesvm.core.kernels import resolve_kernel
+from bayesvm.core.likelihoods import MulticlassHinge
+from bayesvm.inference.blocks import TrainingRows
+from bayesvm.inference.evaluate import evaluate
+from bayesvm.inference.natural_parameters import Natural
+from bayesvm.inference.rivals import AllRivals, OneRival
+from bayesvm.rows import canonical_rows
+from bayesvm.scaling import fit_scaler
+from bayesvm.streaming.chunks import Chunk
+from bayesvm.streaming.passes.compose import Both
+from bayesvm.streaming.passes.gather import gather
+from bayesvm.streaming.passes.labels import Labels
+from bayesvm.streaming.passes.moments import Moments
+from bayesvm.streaming.passes.prepare import Standardise
+from bayesvm.streaming.passes.sample import Sample
+from bayesvm.streaming.passes.survey import Survey
+from bayesvm.streaming.passes.sweep import Sweep
+from bayesvm.streaming.rows import streamed
+from tests.streaming.problems import engine, rings
+
+SIZES = (7, 100, 1000)
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Chunks as they are given, however small."""
+    monkeypatch.setattr("bayesvm.streaming.engine._FEWEST_ROWS", 1)
+
+
+def _labels(n_classes=3, seed=0, factor=None):
+    return Labels(np.arange(n_classes), np.ones(n_classes) if factor is None else np.asarray(factor), seed)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_survey_counts_rows_labels_and_their_weights(size):
+    X, _ = rings(500)
+    y = np.random.default_rng(0).choice(np.array(["b", "a", "long name"]), 500)
+    weight = np.arange(500) % 3 * 0.5
+    found = engine(size, X, y, weight).total(Survey(3, None))
+    assert found.labels.tolist() == ["a", "b", "long name"]
+    assert found.mass == pytest.approx([weight[y == label].sum() for label in found.labels], rel=1e-14)
+    assert (found.n_rows, found.n_used, found.problem) == (500, np.count_nonzero(weight), None)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_survey_names_the_first_row_that_cannot_be_used(size):
+    X, y = rings(500)
+    X[217, 1], X[400, 0] = np.nan, np.inf
+    problem = engine(size, X, y).total(Survey(3, ("a", "b", "c"))).problem
+    assert str(problem) == "Input X contains NaN, column 1 ('b') in row 217 (of all chunks, counted from 0)"
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_survey_refuses_measurements_and_mixed_labels(size):
+    X, y = rings(200)
+    measured = engine(size, X, y + np.where(np.arange(200) == 150, 0.5, 0.0)).total(Survey(3, None)).problem
+    assert measured.row == 150
+    assert "is a measurement" in measured.words
+    mixed = engine(size, X, np.array([*range(150), *("x" * 50)], dtype=object)).total(Survey(3, None)).problem
+    assert mixed.row >= 147
+    assert "y" in mixed.words
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_gathered_rows_are_the_rows_in_order(size):
+    X, y = rings(300)
+    rows = engine(size, X, y).total(gather).rows()
+    assert np.array_equal(rows.X, X)
+    assert np.array_equal(rows.y, y)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_moments_are_those_of_all_rows(size):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(800, 7)) * [1.0, 1e-200, 1e200, 1e3, 0.0, 1e-6, 1.0] + [0, 0, 0, 1e6, 4.2, 2000.0, 0]
+    X[:, 6] = np.where(np.arange(800) < 400, 0.0, 1e-300 * rng.normal(size=800))
+    y, weight = rng.integers(3, size=800), rng.integers(0, 3, size=800) * 0.7
+    factor = [1.0, 0.0, 2.5]
+    used = weight * np.asarray(factor)[y]
+    kept = fit_scaler(X[used > 0], used[used > 0]).kept
+    wide, w = X.astype(np.longdouble), used.astype(np.longdouble)
+    mean = (w @ wide) / w.sum()
+    scale = np.sqrt((w @ np.square(wide - mean)) / w.sum())
+    sums = engine(size, X, y, weight).total(Moments(_labels(factor=factor)))
+    scaler = sums.scaler()
+    assert sums.weight == pytest.approx(used.sum(), rel=1e-13)
+    assert scaler.kept.tolist() == kept.tolist() == [True, True, True, True, False, True, True]
+    assert np.abs(scaler.scale / scale - 1.0)[kept].max() < 1e-11
+    assert (np.abs(scaler.mean - mean) / scale)[kept].max() < 1e-5  # 2000 and 1e-6 in the same column
+
+
+def test_moments_do_not_show_how_rows_were_chunked():
+    rng = np.random.default_rng(2)
+    X = rng.lognormal(size=(3000, 20))
+    X[:, 10:] += 100.0
+    y = rng.integers(3, size=3000)
+    first, *others = (engine(size, X, y).total(Moments(_labels())).scaler() for size in (7, 250, 3000))
+    for other in others:
+        assert np.array_equal(first.mean, other.mean)
+        assert np.array_equal(first.scale, other.scale)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_sample_is_the_distinct_rows_of_smallest_hash_with_all_their_weight(size):
+    rng = np.random.default_rng(3)
+    X = rng.integers(0, 4, size=(900, 3)).astype(float)  # at most 64 distinct rows for a label
+    y, weight = rng.integers(3, size=900), rng.integers(0, 3, size=900).astype(float)
+    labels = _labels(seed=5)
+    everything = canonical_rows(X, y, weight, 0)
+    hashes = np.unique(labels.encoded(Chunk(X, y, weight)).code) >> np.uint64(1)
+    for n in (10, 100, 5000):
+        sample = engine(size, X, y, weight).total(Sample(labels, n)).canonical()
+        assert len(sample.y) == min(n, len(everything.y))
+        assert np.array_equal(sample.key, hashes[:n].astype(np.int64))
+        for row, label, total in zip(sample.X, sample.y, sample.weight, strict=True):
+            assert total == weight[(row == X).all(1) & (y == label)].sum()
+
+
+def test_sample_depends_on_content_and_seed_alone():
+    X, y = rings(2000)
+    order = np.random.default_rng(0).permutation(2000)
+    one = engine(7, X, y).total(Sample(_labels(seed=1), 50)).canonical()
+    shuffled = engine(300, X[order], y[order]).total(Sample(_labels(seed=1), 50)).canonical()
+    other = engine(7, X, y).total(Sample(_labels(seed=2), 50)).canonical()
+    assert np.array_equal(one.X, shuffled.X)
+    assert np.array_equal(one.key, shuffled.key)
+    assert len({tuple(row) for row in one.X} & {tuple(row) for row in other.X}) < 10
+    # A fair sample: labels come in their shares.
+    many = engine(7, X, y).total(Sample(_labels(seed=1), 1000)).canonical()
+    assert np.bincount(many.y) / 1000 == pytest.approx(np.bincount(y) / 2000, abs=0.03)
+
+
+def test_two_passes_in_one_reading():
+    X, y = rings(300)
+    both = engine(50, X, y).total(Both(Survey(3, None), Moments(_labels())))
+    assert both.first.n_rows == 300
+    assert both.second.weight == 300.0
+
+
+RULES = [AllRivals(MulticlassHinge()), OneRival(False), OneRival(True, 4)]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=["exact", "mean", "sampled"])
+@pytest.mark.parametrize("keep", ["features", "rows", "nothing"])
+def test_sweep_is_the_sum_over_all_rows(rule, keep):
+    """Whatever is kept in memory and however rows are chunked; sent to other processes too."""
+    X, y = rings(700)
+    weight = np.random.default_rng(0).integers(0, 3, size=700) * 0.5
+    labels = _labels(seed=3)
+    one = engine(700, X, y, weight)
+    scaler = one.total(Moments(labels)).scaler()
+    data = one.total(Sample(labels, 700)).canonical()
+    kernel = resolve_kernel("rbf+additive", True)
+    tensors = (torch.as_tensor(a) for a in (scaler.transform(data.X), data.y, data.weight, data.key))
+    Xs, *rest = tensors
+    everything = TrainingRows(Xs, *rest, kernel, kernel.init(Xs), Xs[:20], 3)
+    base = Natural.prior(3, everything.Lz)
+    rng = torch.Generator().manual_seed(0)
+    q = from_natural(base.precision * 2.0, torch.randn(3, 20, generator=rng, dtype=torch.float64))
+    expected = evaluate(everything, rule, q, base, 5)
+    standardise = Standardise(labels, scaler, "cpu", torch.float64)
+    room = {"features": 10**9, "rows": 700 * 8 * 8, "nothing": 0}[keep]
+    for size in SIZES:
+        rows = streamed(
+            engine(size, X, y, weight), standardise, everything.head(50), 700, float(weight.sum()), room
+        )
+        assert rows.n_kept == {"features": 2, "rows": 1, "nothing": 0}[keep]
+        found = rows.evaluate(rule, q, base, 5)
+        assert found.value == pytest.approx(expected.value, rel=1e-12)
+        assert torch.allclose(found.target.precision, expected.target.precision, rtol=1e-11, atol=1e-11)
+        assert torch.allclose(found.target.linear, expected.target.linear, rtol=1e-11, atol=1e-11)
+        assert torch.allclose(found.sites.W, expected.sites.W[:50], rtol=1e-12)
+        below = everything.key < int(0.3 * 2.0**63)
+        part = replace(
+            everything, **{name: getattr(everything, name)[below] for name in ("X", "y", "weight", "key")}
+        )
+        expected_part = evaluate(part.standing_for(float(weight.sum())), rule, q, base, 5)
+        share = rows.first(210).evaluate(rule, q, base, 5)
+        assert 100 < len(part) < 250
+        assert share.value == pytest.approx(expected_part.value, rel=1e-11)
+        assert torch.allclose(share.target.precision, expected_part.target.precision, rtol=1e-11, atol=1e-10)
+        assert torch.allclose(share.target.linear, expected_part.target.linear, rtol=1e-11, atol=1e-10)
+
+
+def test_a_sweep_survives_being_sent():
+    base = Natural.prior(3, torch.eye(4, dtype=torch.float64))
+    sweep = Sweep(OneRival(True, 1), from_natural(*base), 2)
+    assert sweep._sites_of is not None  # made once used, and not sent
+    again = pickle.loads(pickle.dumps(sweep))
+    assert "_sites_of" not in vars(again)
+    assert torch.equal(again.q.m, sweep.q.m)

@@ -1,0 +1,65 @@
+"""With hyperparameters="elbo" the kernel of a streamed fit follows the bound of all rows."""
+
+import numpy as np
+import pytest
+
+from bayesvm import BayesianSVC, defaults
+from bayesvm.streaming import polish
+from tests.streaming.problems import batches, rings
+
+
+@pytest.fixture(autouse=True)
+def stream_early(monkeypatch):
+    monkeypatch.setattr(defaults, "IN_MEMORY_ROWS", 500)
+    monkeypatch.setattr("bayesvm.streaming.fit._FEWEST_SAMPLED", 150)
+    monkeypatch.setattr("bayesvm.streaming.fit._ROWS_PER_POINT", 4)
+    # A small sample does not tell the kernel much.
+    monkeypatch.setattr(defaults, "SIZES", {0: defaults.Sizes(20, 60, 20)})
+
+
+def model(**options):
+    return BayesianSVC(20, hyperparameters="elbo", random_state=0, **options)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_bound_of_all_rows_is_higher(n_classes, monkeypatch):
+    X, y = rings(2000, n_classes)
+    after = model().fit(X, y)
+    monkeypatch.setattr(defaults, "POLISH_STEPS", 0)
+    before = model().fit(X, y)
+    assert after.elbo_curve_[-1] > before.elbo_curve_[-1] + 20.0
+    X_new, y_new = rings(2000, n_classes, seed=1)
+    assert after.score(X_new, y_new) > before.score(X_new, y_new) - 0.01
+
+
+@pytest.mark.parametrize("rivals", ["exact", "sampled"])
+def test_chunks_do_not_matter(rivals, monkeypatch):
+    X, y = rings(1500)
+    one = model(rivals=rivals).fit(X, y)
+    other = model(rivals=rivals).fit(batches(211, X, y))
+    # Rows that are not kept are read in every step.
+    monkeypatch.setattr("bayesvm.streaming.engine.LocalEngine.may_keep", 0)
+    third = model(rivals=rivals).fit(batches(400, X, y))
+    for found in (other, third):
+        np.testing.assert_allclose(found.predict_proba(X), one.predict_proba(X), atol=1e-6)
+        for name, value in one.model_.params.items():
+            np.testing.assert_allclose(found.model_.params[name], value, atol=1e-7)
+
+
+def test_ctrl_c_keeps_the_best_kernel_so_far(monkeypatch):
+    X, y = rings(1500)
+    calls = []
+
+    def pressed(*arguments):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return gradient(*arguments)
+
+    gradient = polish.KernelGradient
+    monkeypatch.setattr(polish, "KernelGradient", pressed)
+    with pytest.warns(UserWarning, match="interrupted"):
+        fitted = model().fit(X, y)
+    assert len(calls) == 4
+    assert fitted.interrupted_
+    assert fitted.score(X, y) > 0.7
