@@ -28,13 +28,10 @@ class ShortClasses:
         Weights of the classes.
     lost : Tensor of shape (C, P)
         What the means of each class owe to the rows of that class.
-    most : bool
-        Whether classes of few rows have most of the weight.
     """
 
     mass: Tensor
     lost: Tensor
-    most: bool
 
     def on_equal_terms(self, F: Tensor, block: Block, part: Tensor) -> Tensor:
         """Means without the row, (N, C), where the rivals of a short class lose the share that it lost."""
@@ -45,7 +42,10 @@ class ShortClasses:
 
 
 def short_classes(rows: TrainingRows, ascent: Ascent) -> ShortClasses | None:
-    """What classes owe to their rows; None where no class has few rows.
+    """What classes owe to their rows; None unless classes of few rows have most of the weight.
+
+    A few such classes among larger ones change little in the sums over all
+    rows, and that leave-one-out speaks against them keeps probabilities cautious.
 
     Parameters
     ----------
@@ -57,7 +57,8 @@ def short_classes(rows: TrainingRows, ascent: Ascent) -> ShortClasses | None:
     C = rows.n_classes
     mass = rows.weight.new_zeros(C).index_add_(0, rows.y, rows.weight)
     short = mass[rows.y] < defaults.SHORT_CLASS
-    if ascent.chains is not None or q.m.shape[0] != C or not bool(short.any()):
+    most = float(rows.weight[short].sum()) > 0.5 * float(rows.weight.sum())
+    if ascent.chains is not None or q.m.shape[0] != C or not most:
         return None
     pull, part = torch.zeros_like(q.m), part_left_out(rows.weight, rows.y, C)
     with torch.no_grad():
@@ -70,8 +71,7 @@ def short_classes(rows: TrainingRows, ascent: Ascent) -> ShortClasses | None:
             slope = block.weight[:, None] * (G - W * F) / (1.0 - unit * W * V).clamp_min(MIN_REMAINING)
             pull.index_add_(0, block.y, slope * A)
         lost = torch.cholesky_solve(pull.unsqueeze(-1), q.R).squeeze(-1)
-    most = float(rows.weight[short].sum()) > 0.5 * float(rows.weight.sum())
-    return ShortClasses(mass, lost, most)
+    return ShortClasses(mass, lost)
 
 
 def _own(sites: Sites, rows: slice, y: Tensor) -> tuple[Tensor, Tensor]:

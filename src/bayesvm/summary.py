@@ -98,9 +98,8 @@ def summarise(
             calibration = Calibration(1.0, 1.0, (0.0,) * rows.n_classes)
         else:
             spread = loo.s2 if loo.deviations is None else Deviations(loo.deviations)
-            wide = short is not None and short.most
             calibration = fit_calibration(
-                loo.F[:n], spread[:n], rows.y[:n], rows.weight[:n], not decides, wide
+                loo.F[:n], spread[:n], rows.y[:n], rows.weight[:n], not decides, short is not None
             )
         proba = _probabilities(loo, calibration, likelihood, decides)
     y = rows.y.cpu().numpy()

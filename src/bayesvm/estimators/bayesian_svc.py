@@ -104,7 +104,7 @@ class BayesianSVC(AddsRows, LatentClassifier):
         The bound while the kernel was learned, on the rows used for that.
     loo_proba_ : ndarray of shape (n_rows, n_classes) or None
         Class probabilities of each training row, from the model without it; if
-        its class has fewer than three rows, with rivals that lose as much.
+        most classes have fewer than three rows, with rivals that lose as much.
         None where these were more than 2e7 numbers, and for more than
         100 000 rows that came in chunks.
     loo_score_, loo_log_loss_ : float
