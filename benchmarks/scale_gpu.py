@@ -181,6 +181,46 @@ def whole_fit(X: np.ndarray, y: np.ndarray, device: str) -> Record:
     }
 
 
+def estimators(device: str) -> Record:
+    """Largest difference of probabilities after whole fits on the device and on the processor."""
+    import bayesvm
+
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 900)
+    X = 2.0 * rng.normal(size=(4, 6))[y] + 1.3 * rng.normal(size=(900, 6))
+    given: list[tuple[str, Record]] = [
+        ("BayesianSVC", {}),
+        ("BayesianSVC", {"hyperparameters": "fixed"}),
+        ("BayesianSVC", {"kernel": "matern32"}),
+        ("BayesianSVC", {"kernel": "matern52", "hyperparameters": "elbo"}),
+        ("BayesianSVC", {"n_inducing": 900, "hyperparameters": "fixed"}),
+        ("BayesianSVC", {"inference": "natural", "hyperparameters": "fixed", "max_iter": 20}),
+        ("BayesianSVC", {"inference": "adam", "max_iter": 20}),
+        ("BayesianSVC", {"inference": "ecm", "hyperparameters": "fixed"}),
+        ("BayesianSVC", {"dtype": "float32"}),
+        ("LinearBayesianSVC", {}),
+        ("OneVsRestBayesianSVC", {}),
+        ("SVGPClassifier", {}),
+    ]
+    found: Record = {}
+    with warnings.catch_warnings(), torch.enable_grad():
+        warnings.simplefilter("ignore")
+        for name, settings in given:
+            proba, seconds = [], []
+            for where in ("cpu", device):
+                start = time.perf_counter()
+                model = getattr(bayesvm, name)(random_state=0, device=where, **settings).fit(X, y)
+                seconds.append(round(time.perf_counter() - start, 3))
+                proba.append(model.predict_proba(X))
+            label = f"{name}({', '.join(f'{k}={v!r}' for k, v in settings.items())})"
+            found[label] = {
+                "max_difference": float(f"{np.abs(proba[0] - proba[1]).max():.2g}"),
+                "cpu_s": seconds[0],
+                "device_s": seconds[1],
+            }
+    return found
+
+
 def many_classes(device: str, repeats: int) -> Record:
     """The sweep of ``classes_1000`` on the device."""
     X, y = clusters(100_000, 50, 1000)
@@ -240,6 +280,7 @@ def main() -> int:
         "kernels": lambda: kernels(poker(), device),
         "from_host": lambda: from_host(X, y, poker(), device, max(2, repeats // 3)),
         "fit": fit,
+        "estimators": lambda: estimators(device),
         "classes_1000": lambda: many_classes(device, repeats),
         "grid": lambda: grid(device, max(3, repeats // 3), shrink),
     }

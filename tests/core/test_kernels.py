@@ -173,3 +173,17 @@ def test_starting_parameters_follow_type_and_width_of_the_rows(kernel, formula):
         assert all(v.dtype == torch.float32 for v in params.values())
         assert kernel.cross(params, X, X).dtype == torch.float32
     assert isinstance(kernel, Kernel)
+
+
+@pytest.mark.parametrize("kernel", [RBF(), Matern32(), Matern52()], ids=lambda k: type(k).__name__)
+def test_single_precision_gradients_where_inducing_points_are_rows(kernel):
+    """At zero distance a root's derivative is infinite; its noise must not reach the length scales."""
+    X = torch.randn(300, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    weight = torch.randn(300, 40, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    gradients = []
+    for dtype in (torch.float64, torch.float32):
+        params = {k: v.to(dtype).requires_grad_() for k, v in kernel.init(X).items()}
+        k = kernel.cross(params, X.to(dtype), X[:40].to(dtype))
+        (k * weight.to(dtype)).sum().backward()
+        gradients.append(params["log_length_scale"].grad.double())
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=0.0, atol=1e-3)
