@@ -139,7 +139,12 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=THREADS, help="other than two: to try the script")
     parser.add_argument("--rows", type=int, help="fewer rows of poker in its sweep: to try the script")
     parser.add_argument("--again", action="store_true", help="measure what is known too")
-    parser.add_argument("--gpu", metavar="FILE", help="take over what scale_gpu.py wrote")
+    parser.add_argument(
+        "--gpu",
+        metavar="FILE",
+        action="append",
+        help="take over what scale_gpu.py wrote; of several runs, each step from the first that has it",
+    )
     parser.add_argument("--page", metavar="FILE", help="write the tables of docs/scale.md into it")
     parser.add_argument("--model", action="store_true", help="measure and fit the cost model")
     parser.add_argument("--fit-poker", action="store_true", help=argparse.SUPPRESS)
@@ -166,7 +171,8 @@ def main() -> int:
             write_json(given.json, ordered(content))
 
     if given.gpu:
-        content = with_gpu(content, read(given.gpu))
+        runs = [read(name) for name in given.gpu]
+        content = with_gpu(content, {step: run[step] for run in reversed(runs) for step in run})
         keep()
     elif given.page:
         scale_page.write_page(Path(given.page), content, BARS)

@@ -77,6 +77,37 @@ def ahead(models: dict[str, Record]) -> str:
     return _table(head, rows)
 
 
+def on_gpu(gpu: Record) -> str:
+    """Sweeps and the fit of poker on the accelerator, and whole fits against the same on the processor."""
+    best = {
+        kind: {
+            precision: min(
+                v["median_ms"] for k, v in gpu["sweep"].items() if k.startswith(f"{kind}, {precision}")
+            )
+            for precision in ("float64", "float32 moments")
+        }
+        for kind in ("kept", "anew")
+    }
+    times = [
+        ["a sweep, features kept, ms", f"{best['kept']['float64']:.3g}"],
+        ["… moments in single precision", f"{best['kept']['float32 moments']:.3g}"],
+        ["… features made anew", f"{best['anew']['float64']:.3g}"],
+        ["… rows sent as well", f"{gpu['from_host']['median_ms']:.3g}"],
+        ["the fit to convergence, s", f"{gpu['fit']['fit_s']:.3g}"],
+    ]
+    same = [
+        [f"`{name}`", f"{found['max_difference']:.0e}".replace("e-0", "e-")]
+        for name, found in gpu["estimators"].items()
+    ]
+    name = gpu["machine"]["name"]
+    return "\n\n".join(
+        [
+            _table([f"poker, 64 inducing points, {name}", "measured"], times),
+            _table(["900 rows, 4 classes", "largest difference of class probabilities"], same),
+        ]
+    )
+
+
 def _seconds(s: float) -> str:
     return f"{s:.2g} s" if s < 120 else f"{s / 60:.2g} min" if s < 7200 else f"{s / 3600:.2g} h"
 
@@ -90,6 +121,8 @@ def write_page(path: Path, content: Record, bars: dict[str, tuple[str, float]]) 
     gpu = content.get("details", {}).get("gpu", {})
     if "model" in gpu:
         models[gpu.get("machine", {}).get("name", "accelerator")] = gpu["model"]
+    if {"estimators", "from_host", "fit", "sweep", "machine"} <= set(gpu):
+        tables["gpu"] = on_gpu(gpu)
     if models:
         tables |= {"constants": constants(models), "ahead": ahead(models)}
     text = path.read_text(encoding="utf-8")

@@ -159,3 +159,32 @@ def test_classes_of_few_rows_are_left_alone():
     assert float(heavy[2:].abs().max()) > 0.1
     few = torch.arange(4)
     assert not fit_offsets(F[:4], s2[:4], few, torch.ones(4).double(), 2.0).any()
+
+
+def test_temperature_and_offsets_suit_each_other_where_classes_are_rare():
+    """Without offsets a large temperature stands in for them; it must not stay."""
+    _, F, s2 = moments(2000, 5, seed=11)
+    shift = torch.tensor([3.0, 2.5, 0.0, -2.5, -3.0]).double()
+    F = F + 0.5 * shift  # the frequent classes are in the latents already, too weakly
+    y = labels_drawn_from(expected_softmax(F, s2, 1.0).mul(shift.exp()).numpy(), seed=12)
+    w = torch.ones(2000).double()
+    found = fit_calibration(F, s2, y, w)
+    log_odds = found.temperature * torch.tensor(found.offset).double()
+    loss = float(loss_curve(F, found.spread * s2, y, w, np.array([found.temperature]), log_odds)[0])
+    best = min(
+        float(loss_curve(F, found.spread * s2, y, w, np.array([T]), offsets)[0])
+        for T in TEMPERATURES
+        for offsets in [fit_offsets(F, found.spread * s2, y, w, T)]
+    )
+    assert loss < best + 2e-3 * 2000
+
+
+def test_a_sample_without_rows_of_a_class_says_that_it_is_rare():
+    _, F, s2 = moments(400, 3, seed=13)
+    y = F[:, :2].argmax(1)
+    w = torch.ones(400).double()
+    assert fit_offsets(F, s2, y, w, 2.0)[2] == 0.0
+    b = fit_offsets(F, s2, y, w, 2.0, torch.tensor([True, True, True]))
+    assert float(b[2]) < -1.0
+    started = fit_offsets(F, s2, y, w, 2.0, torch.tensor([True, True, True]), b + 0.3)
+    torch.testing.assert_close(started - started.mean(), b, atol=0.02, rtol=0.0)

@@ -113,13 +113,14 @@ def fit_calibration(
     weight: Tensor,
     offsets: bool = True,
     wide: bool = False,
+    known: Tensor | None = None,
 ) -> Calibration:
     """Temperature, spread and offsets of least leave-one-out log-loss, within their priors' reach.
 
     Spreads are tried from one downwards until they no longer pay. The best
     temperature moves little from one spread to the next, so only its
-    neighbourhood is searched after the first, and once more when the offsets
-    are known. Both are looked for further out if ``wide``.
+    neighbourhood is searched after the first, and at last together with the
+    offsets. Both are looked for further out if ``wide``; ``known`` is that of ``fit_offsets``.
     """
     temperatures, spreads = (WIDE_TEMPERATURES, WIDE_SPREADS) if wide else (TEMPERATURES, SPREADS)
     slack = _INDIFFERENCE * float(weight.sum())
@@ -138,17 +139,52 @@ def fit_calibration(
             break
         curve, cost, spread = tried, new_cost, float(smaller)
     s2 = spread * s2
-    T = float(temperatures[_smallest_good(curve, slack)])
     if not offsets:
-        return Calibration(T, spread, (0.0,) * F.shape[1])
-    log_odds = fit_offsets(F, s2, y, weight, T)
-    middle = int(np.argmin(np.abs(temperatures - T)))
+        return Calibration(float(temperatures[_smallest_good(curve, slack)]), spread, (0.0,) * F.shape[1])
     n = len(TEMPERATURES) if spread >= SPREADS[-1] else len(temperatures)
-    near = np.arange(max(0, middle - 2), min(middle + 3, n))
-    curve = np.full_like(curve, np.inf)
-    curve[near] = loss_curve(F, s2, y, weight, temperatures[near], log_odds)
-    T = float(temperatures[_smallest_good(curve, slack)])
+    chosen, log_odds = _together(F, s2, y, weight, curve, temperatures[:n], slack, known)
+    T = float(temperatures[chosen])
     return Calibration(T, spread, tuple((log_odds / T).tolist()))
+
+
+def _together(
+    F: Tensor,
+    s2: Tensor | Deviations,
+    y: Tensor,
+    weight: Tensor,
+    curve: FloatArray,
+    temperatures: FloatArray,
+    slack: float,
+    known: Tensor | None,
+) -> tuple[int, Tensor]:
+    """Which temperature, and what log-odds of the classes: the loss with the best offsets goes down.
+
+    ``curve`` is the loss without offsets and says where to start. Where a few
+    classes have most of the rows it is far off: there a temperature does what
+    offsets should. Each fitted given the other, both would stay as they are,
+    since a smaller one needs a smaller other.
+    """
+    fitted: dict[int, tuple[float, Tensor]] = {}
+
+    def loss(i: int, near: int) -> float:
+        if not 0 <= i < len(temperatures):
+            return float("inf")
+        if i not in fitted:
+            start = fitted[near][1] if near in fitted else None
+            b = fit_offsets(F, s2, y, weight, float(temperatures[i]), known, start)
+            fitted[i] = float(loss_curve(F, s2, y, weight, temperatures[[i]], b)[0]), b
+        return fitted[i][0]
+
+    i = _smallest_good(curve, slack)
+    least = loss(i, i)
+    for step in (-1, 1):
+        while loss(i + step, i) < least - slack:
+            i += step
+            least = loss(i, i)
+    least = min(least, float(curve.min()))
+    while loss(i - 1, i) <= least + slack:
+        i -= 1
+    return i, fitted[i][1]
 
 
 def _margins(F: Tensor, s2: Tensor | Deviations, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -166,42 +202,53 @@ def _smallest_good(curve: FloatArray, slack: float) -> int:
     return int(np.flatnonzero(curve <= curve.min() + slack)[0])
 
 
-def fit_offsets(F: Tensor, s2: Tensor | Deviations, y: Tensor, weight: Tensor, T: float) -> Tensor:
+def fit_offsets(
+    F: Tensor,
+    s2: Tensor | Deviations,
+    y: Tensor,
+    weight: Tensor,
+    T: float,
+    known: Tensor | None = None,
+    start: Tensor | None = None,
+) -> Tensor:
     r"""Log-odds b of the classes in E softmax(T f + b), shape (C,), with a normal prior (eq. 6.9).
 
     A few steps of expectation-maximisation over the nodes, each with Newton's
     step for the multinomial logistic model that remains. They sum to zero.
     A class of few rows loses much of itself with one of them, and
     leave-one-out votes against it: such classes stay at zero and their rows
-    do not count.
+    do not count. ``known`` says which have enough, shape (C,), where these
+    rows are a sample; ``start`` is where the steps begin.
     """
     C = F.shape[1]
-    b = F.new_zeros(C, dtype=torch.float64)
+    zeros = F.new_zeros(C, dtype=torch.float64)
+    b = zeros if start is None else start.double()
     size = max(1, _BLOCK_NUMBERS // (_NODES * C))
     largest = float(weight.max())  # weights of any size fit into single precision as shares of it
-    counts = b.index_add(0, y, weight.double())
-    known = torch.nonzero(counts >= defaults.FEWEST_OF_CLASS)[:, 0]
-    if len(known) < 2:
-        return b.to(F.dtype)
-    light = torch.where(counts[y] >= defaults.FEWEST_OF_CLASS, weight / largest, 0.0).float()
+    counts = zeros.index_add(0, y, weight.double())
+    enough = counts >= defaults.FEWEST_OF_CLASS if known is None else known
+    classes = torch.nonzero(enough)[:, 0]
+    if len(classes) < 2:
+        return zeros.to(F.dtype)
+    light = torch.where(enough[y], weight / largest, 0.0).float()
     for _ in range(_OFFSET_STEPS):
-        gradient = (counts - defaults.OFFSET_PRECISION * b)[known]
-        curvature = defaults.OFFSET_PRECISION * torch.eye(len(known), dtype=b.dtype, device=b.device)
-        for start in range(0, F.shape[0], size):
-            rows = slice(start, start + size)
+        gradient = (counts - defaults.OFFSET_PRECISION * b)[classes]
+        curvature = defaults.OFFSET_PRECISION * torch.eye(len(classes), dtype=b.dtype, device=b.device)
+        for first in range(0, F.shape[0], size):
+            rows = slice(first, first + size)
             logits, node_weight = _margins(F[rows].float(), s2[rows].float(), y[rows])
             pi = torch.softmax(logits.mul_(T).add_(b[:, None, None].float()), 0)  # [C, N, S]
             own = pi.gather(0, y[None, rows, None].expand(1, -1, pi.shape[2]))[0] * node_weight
             share = own / own.sum(1, keepdim=True).clamp_min(torch.finfo(own.dtype).tiny)
-            pi = pi[known].flatten(1)
+            pi = pi[classes].flatten(1)
             mine = pi * (light[rows, None] * share).flatten()
             expected = largest * mine.sum(1).double()
             gradient -= expected
             curvature += torch.diag(expected) - largest * (mine @ pi.mT).double()
         # Adding the same to all classes changes nothing: that direction is made stiff, not singular.
-        stiff = curvature + curvature.diagonal().mean() / len(known)
+        stiff = curvature + curvature.diagonal().mean() / len(classes)
         step = torch.linalg.solve(stiff, gradient - gradient.mean())
-        b = b.index_add(0, known, step - step.mean()).clamp(-_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS)
+        b = b.index_add(0, classes, step - step.mean()).clamp(-_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS)
         if float(step.abs().max()) < _OFFSET_TOLERANCE:
             break
     return b.to(F.dtype)

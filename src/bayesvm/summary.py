@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from bayesvm import defaults
 from bayesvm.calibration import Calibration, Deviations, fit_calibration
 from bayesvm.core.leave_one_out import MIN_REMAINING
 from bayesvm.core.likelihoods import ProperLikelihood
@@ -99,7 +100,13 @@ def summarise(
         else:
             spread = loo.s2 if loo.deviations is None else Deviations(loo.deviations)
             calibration = fit_calibration(
-                loo.F[:n], spread[:n], rows.y[:n], rows.weight[:n], not decides, short is not None
+                loo.F[:n],
+                spread[:n],
+                rows.y[:n],
+                rows.weight[:n],
+                not decides,
+                short is not None,
+                _enough(trained, n),
             )
         proba = _probabilities(loo, calibration, likelihood, decides)
     y = rows.y.cpu().numpy()
@@ -117,6 +124,22 @@ def summarise(
         calibration=calibration,
         clipped=float(weight @ (loo.remaining <= MIN_REMAINING).cpu().numpy() / total),
     )
+
+
+def _enough(trained: Trained, n_rows: int) -> Tensor | None:
+    """Which classes have enough rows for an offset, shape (C,), be they among the first ``n_rows`` or not.
+
+    None, for those rows to tell, where they have few of all classes: then
+    offsets would cost C^2 a row and follow their prior.
+    """
+    rows = trained.rows
+    if n_rows < defaults.FEWEST_OF_CLASS * rows.n_classes:
+        return None
+    weight = rows.weight.double()
+    seen = weight.new_zeros(rows.n_classes).index_add_(0, rows.y, weight)
+    # What is at hand, with one row more for every class, says what is elsewhere.
+    members = seen + (seen + 1.0) * (trained.elsewhere / float(weight.sum()))
+    return members >= defaults.FEWEST_OF_CLASS
 
 
 def probabilities_left_out(

@@ -15,7 +15,7 @@ def made(
     data = GROUPS[group].data
     arguments = {"group": group, "victim": victim, "attack": attack, "device": "cuda", "limit_rows": None}
     config = {"estimator": "m:measure", "arguments": arguments, "shortened": shortened}
-    versions = {"bayesvm": "1", "torch": "2", "weights": "3"}
+    versions = {"bayesvm": "1", "torch": "2", "weights": known.pop("weights", "3")}
     task = Task(data, "digest", attack, seed, f"{group}.{victim}", config, versions)
     where = {"started": started, "jobs": 1, "machine": "a processor", "commit": "abc"}
     if status != "ok":

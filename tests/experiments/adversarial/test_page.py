@@ -43,6 +43,8 @@ def test_the_page_says_what_must_be_said(page):
     assert "NVIDIA H200" in text
     assert "not reached" in text
     assert "shortened" not in text
+    assert text.count("Many steps instead of one") == len(GROUPS)
+    assert "Other weights" not in text
 
 
 def test_shortened_runs_are_marked(tmp_path):
@@ -50,8 +52,21 @@ def test_shortened_runs_are_marked(tmp_path):
     assert "were shortened" in write_adversarial_page(short, tmp_path / "page.html").read_text()
 
 
+def test_other_weights_are_named(tmp_path):
+    some = summarise_adversarial([made("mnist"), made("mnist", attack="pgd", weights="4")])
+    assert "mnist.bayesvm 0" in write_adversarial_page(some, tmp_path / "page.html").read_text()
+
+
 def test_all_figures(summary):
     assert set(adversarial_drawings(summary)) == FIGURES
+
+
+def test_no_legend_is_cut_off(summary):
+    for name, drawing in adversarial_drawings(summary).items():
+        figure = drawing.draw(4.7)
+        figure.canvas.draw()
+        for legend in figure.legends:
+            assert legend.get_window_extent().x1 <= figure.bbox.x1 + 1.0, name
 
 
 def test_figures_are_written_twice(tmp_path):

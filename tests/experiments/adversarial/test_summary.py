@@ -78,6 +78,14 @@ def test_gaps_are_told(summary, numbers):
     assert summarise_adversarial([]).as_dict()["n_runs"] == 0
 
 
+def test_attacks_on_other_weights_are_told(numbers):
+    assert numbers["other_weights"] == []
+    found = summarise_adversarial(
+        [made("mnist"), made("mnist", attack="pgd", weights="4"), made("mnist", "softmax", weights="5")]
+    )
+    assert found.as_dict()["other_weights"] == ["mnist.bayesvm 0"]
+
+
 def test_of_equal_runs_the_newest_and_a_full_one_counts():
     old, new, short = (
         made("mnist", level=0.7),
@@ -110,6 +118,10 @@ def test_tables(summary):
     victims = victim_table(summary, "cifar10")
     assert [line.ours for line in victims.lines] == [name.startswith("bayesvm") for name in VICTIMS]
     assert victims.lines[0].cells[0].text == "0.952"
+    assert [line.small for line in victims.lines if line.name == "Deep ensemble"] == ["all seeds as one"]
+    assert {line.small for line in victims.lines if line.name != "Deep ensemble"} == {"2 seeds"}
+    attacked_in_steps = victim_table(summary, "cifar10", "pgd")
+    assert len(attacked_in_steps.lines) == sum("pgd" in victim.attacks for victim in VICTIMS.values())
     assert len(attack_table(summary, "cifar10").lines) == 6 * len(ATTACKS)
 
 

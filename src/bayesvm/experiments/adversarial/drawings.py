@@ -127,7 +127,7 @@ def _by_attack(group: str, attacks: Sequence[Attacked]) -> Drawing:
         Panel(_EPSILON, "Accuracy", titled(lambda e: e["correct"] / e["n"], True)),
         *(Panel(_EPSILON, _AUC, titled(_auc(s)), score_title(s)) for s in (_PAPER_SCORE, COMBINED, SQUEEZED)),
     ]
-    words = f"accuracy and ROC-AUC of {victim_title(OURS)} under three attacks"
+    words = f"accuracy and ROC-AUC of {victim_title(OURS)} under every attack"
     return Drawing(lambda width: curves_figure(panels, width), f"{network_of(group)}: {words}.")
 
 

@@ -59,6 +59,7 @@ def _context(summary: AdversarialSummary) -> dict[str, Any]:
         "paper_says": {"mnist": _PAPER_MNIST, "cifar10": _PAPER_CIFAR10},
         "scores": {group: score_table(found) for group, found in ours.items() if found is not None},
         "victims": {group: victim_table(summary, group) for group in groups},
+        "under_pgd": {group: victim_table(summary, group, "pgd") for group in groups},
         "attacks": {group: attack_table(summary, group) for group in groups},
         "fitted_at": {g: ", ".join(f"{e:g}" for e in FITTED_AT[GROUPS[g].data]) for g in groups},
         "attack_rows": ATTACKS["pgd"].rows,

@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from bayesvm.experiments.adversarial.grid import ATTACKS, COMBINED, SQUEEZED, score_title, victim_title
+from bayesvm.experiments.adversarial.grid import (
+    ATTACKS,
+    COMBINED,
+    SQUEEZED,
+    VICTIMS,
+    score_title,
+    victim_title,
+)
 from bayesvm.experiments.adversarial.summary import NEGATIVES, OURS, POSITIVES, AdversarialSummary, Attacked
 from bayesvm.experiments.page_tables import Cell, Line, Table
 
@@ -33,9 +40,9 @@ def score_table(attacked: Attacked) -> Table:
     return Table(heads, lines)
 
 
-def victim_table(summary: AdversarialSummary, group: str) -> Table:
-    """Of every model: accuracy, and areas of log variation ratio and combined detector, at every strength."""
-    victims = summary.victims(group)
+def victim_table(summary: AdversarialSummary, group: str, attack: str = "fgsm") -> Table:
+    """Of every model: accuracy, and areas of log variation ratio and both detectors, at every strength."""
+    victims = summary.victims(group, attack)
     strengths = victims[0].epsilons if victims else []
     lines = []
     for a in victims:
@@ -44,7 +51,8 @@ def victim_table(summary: AdversarialSummary, group: str) -> Table:
             areas = (_number(a.auc(s, e)) for s in ("log_variation_ratio", COMBINED, SQUEEZED))
             cells.append(Cell(_number(a.accuracy(e)), small=" / ".join(areas)))
         n = len(a.results)
-        lines.append(Line(victim_title(a.victim), cells, f"{n} seed{'s' if n > 1 else ''}", a.victim in _OWN))
+        seeds = "all seeds as one" if VICTIMS[a.victim].together else f"{n} seed{'s' if n > 1 else ''}"
+        lines.append(Line(victim_title(a.victim), cells, seeds, a.victim in _OWN))
     return Table(["clean", *(f"ε = {e:g}" for e in strengths)], lines)
 
 

@@ -141,6 +141,15 @@ class AdversarialSummary:
         ]
 
     @property
+    def other_weights(self) -> list[str]:
+        """Models and seeds of which some attacks met one training and some another, of the same recipe."""
+        known: dict[str, set[str | None]] = {}
+        for r in self.results:
+            if r.ok:
+                known.setdefault(f"{r.model} {r.split}", set()).add(r.versions.get("weights"))
+        return sorted(name for name, weights in known.items() if len(weights) > 1)
+
+    @property
     def shortened(self) -> bool:
         """Whether some rows were left out, or some models trained for less than their recipe."""
         return any(_short(r) for r in self.results)
@@ -179,6 +188,7 @@ class AdversarialSummary:
         described["n_runs"] = len(self.results)
         described["seconds"] = sum(r.total_s for r in self.results)
         described["failed"], described["missing"] = self.failed, self.missing
+        described["other_weights"] = self.other_weights
         described["shortened"] = self.shortened
         described["machines"] = self.machines
         described["versions"] = sorted({r.versions["bayesvm"] for r in self.results})

@@ -10,8 +10,10 @@ import numpy as np
 from bayesvm.plotting.style import INK, PALETTE, tidy
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
 
 __all__ = ["COLORS", "STYLES", "Curve", "Panel", "curves_figure"]
 
@@ -66,16 +68,33 @@ def curves_figure(panels: Sequence[Panel], width: float, columns: int = 1) -> Fi
             if label not in labels:
                 handles.append(handle)
                 labels.append(label)
-    figure.legend(
-        handles,
-        labels,
-        loc="outside upper left",
-        ncols=min(2, max(1, len(labels))),
-        frameon=False,
-        labelcolor=INK,
-        columnspacing=1.2,
-    )
+    _add_legend(figure, handles, labels)
     return figure
+
+
+def _add_legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
+    """Above the panels, in two columns; smaller where it would be cut off."""
+    from matplotlib import rcParams
+    from matplotlib.font_manager import FontProperties
+
+    def legend(size: float) -> Legend:
+        return figure.legend(
+            handles,
+            labels,
+            loc="outside upper left",
+            ncols=min(2, max(1, len(labels))),
+            frameon=False,
+            labelcolor=INK,
+            columnspacing=1.2,
+            fontsize=size,
+        )
+
+    size = FontProperties(size=rcParams["legend.fontsize"]).get_size_in_points()
+    drawn = legend(size)
+    room = figure.bbox.width / drawn.get_window_extent().width
+    if room < 1.0:
+        drawn.remove()
+        legend(0.98 * room * size)
 
 
 def _draw(ax: Axes, panel: Panel, titles: Sequence[str]) -> None:
