@@ -31,6 +31,7 @@ import scale_model  # noqa: E402
 import scale_page  # noqa: E402
 import scale_poker  # noqa: E402
 import scale_predict  # noqa: E402
+import scale_thousands  # noqa: E402
 import torch  # noqa: E402
 from _common import environment, source_version, write_json  # noqa: E402
 
@@ -56,6 +57,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "classes": ("classes_1000.speedup",),
     "dask": ("dask.time_ratio", "dask.max_difference"),
     "predict": ("predict.one_row_ms", "predict.one_row_compiled_ms", "predict.rows_per_second"),
+    "thousands": (),
 }
 
 
@@ -69,6 +71,7 @@ def measures(
         "classes": lambda: scale_classes.measure(min(repeats, 5)),
         "dask": lambda: scale_dask.measure(__file__, data, repeats),
         "predict": lambda: scale_predict.measure(repeats),
+        "thousands": scale_thousands.measure,
     }
 
 
@@ -113,9 +116,9 @@ def ordered(content: Record) -> Record:
     return {**figures, **{k: content[k] for k in ("model", "details", "config") if k in content}}
 
 
-def report(content: Record) -> bool:
+def report(content: Record, threads: int = THREADS) -> bool:
     """Print the figures with their bars; whether all that are there hold."""
-    print(f"\n{'figure':<30}{'measured':>12}{'bar':>14}   verdict ({THREADS} threads)")
+    print(f"\n{'figure':<30}{'measured':>12}{'bar':>14}   verdict ({threads} threads)")
     fine = True
     for name, (sign, bar) in BARS.items():
         if name not in content:
@@ -136,8 +139,8 @@ def main() -> int:
     parser.add_argument("--json", metavar="FILE", help="figures are read from there and written to it")
     parser.add_argument("--data", help="folder of PMLB sets (default: as bayesvm.datasets)")
     parser.add_argument("--repeats", type=int, default=7, help="timed repetitions (default: %(default)s)")
-    parser.add_argument("--threads", type=int, default=THREADS, help="other than two: to try the script")
-    parser.add_argument("--rows", type=int, help="fewer rows of poker in its sweep: to try the script")
+    parser.add_argument("--threads", type=int, default=THREADS, help="to try the script, without --json")
+    parser.add_argument("--rows", type=int, help="rows of poker: to try the script, without --json")
     parser.add_argument("--again", action="store_true", help="measure what is known too")
     parser.add_argument(
         "--gpu",
@@ -150,6 +153,8 @@ def main() -> int:
     parser.add_argument("--fit-poker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--fit-for-dask", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.json and (given.rows is not None or given.threads != THREADS):
+        parser.error("--rows and --threads are for trying the script: without --json")
     if given.fit_poker:
         scale_poker.fit_in_this_process(given.data, THREADS)
         return 0
@@ -198,7 +203,7 @@ def main() -> int:
             details |= {"bayesvm": version, "took_s": round(time.perf_counter() - start, 1)}
             content["details"] = {**content.get("details", {}), part: details}
             keep()
-    return 0 if report(content) else 1
+    return 0 if report(content, given.threads) else 1
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from scale_sweep import SweepProblem, load_poker, products, stages
 
-__all__ = ["fit", "sweep"]
+__all__ = ["fit", "memory", "sweep"]
 
 P = 64
 # Rows of a chunk of the library's.
@@ -64,7 +64,7 @@ def sweep(data: str | None, repeats: int, rows: int | None = None) -> tuple[Reco
     return figures, details
 
 
-def _memory(field: str) -> int:
+def memory(field: str) -> int:
     """VmRSS or VmHWM of this process in bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
@@ -82,12 +82,12 @@ def fit_in_this_process(data: str | None, threads: int) -> None:
     warnings.simplefilter("ignore")
     BayesianSVC(n_inducing=P, random_state=0).fit(*clusters(500, 10, 10))  # imports what is imported late
     X, y, note = load_poker(data)
-    before = _memory("VmRSS")
+    before = memory("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
     start = time.perf_counter()
     model = BayesianSVC(n_inducing=P, random_state=0).fit(X, y)
     seconds = time.perf_counter() - start
-    peak = _memory("VmHWM") - before
+    peak = memory("VmHWM") - before
     rows = slice(0, 20_000)
     record = {
         "fit_s": round(seconds, 2),

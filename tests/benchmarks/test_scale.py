@@ -11,6 +11,7 @@ import scale_gpu
 import scale_model
 import scale_page
 import scale_sweep
+import scale_thousands
 import torch
 from scale_model import Size
 
@@ -158,6 +159,43 @@ def test_the_page_gets_its_tables_and_keeps_its_words(scale, tmp_path):
     assert "| term, ns | two cores | accelerator |" in text
     assert set(scale_page.WORDS) == set(scale.BARS)
     assert set(scale_page.UNITS) == set(scale_model.TERMS)
+
+
+def test_fits_on_an_accelerator_are_shown_with_what_they_differ_by():
+    sweep = {
+        f"{kind}, {precision}, chunks of {n}": {"median_ms": ms}
+        for kind, add in (("kept", 0.0), ("anew", 10.0))
+        for precision, ms0 in (("float64", 7.0), ("float32 moments", 8.0))
+        for n, ms in ((1, ms0 + add), (2, 2 * ms0 + add))
+    }
+    gpu = {
+        "sweep": sweep,
+        "from_host": {"median_ms": 33.0},
+        "fit": {"fit_s": 3.0},
+        "machine": {"name": "a GPU"},
+        "estimators": {"BayesianSVC()": {"max_difference": 2.4e-05}},
+    }
+    text = scale_page.on_gpu(gpu)
+    assert "| a sweep, features kept, ms | 7 |" in text
+    assert "| … features made anew | 17 |" in text
+    assert "| `BayesianSVC()` | 2e-5 |" in text
+
+
+def test_a_trial_is_not_written_into_the_file_of_figures(scale, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["scale.py", "--json", str(tmp_path / "f.json"), "--rows", "2000"])
+    with pytest.raises(SystemExit):
+        scale.main()
+    assert "without --json" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_thousands_of_classes_are_measured_in_a_process_of_their_own():
+    figures, record = scale_thousands.measure(30)
+    assert not figures
+    assert record["classes"] == 30
+    assert record["rows"] == 150
+    assert record["predict"]["accuracy"] > 0.9
+    assert record["top_5, at most 0.1 left out"]["off_max"] <= 0.1
 
 
 @pytest.mark.slow

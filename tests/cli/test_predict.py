@@ -202,3 +202,39 @@ def test_models_of_numbers_alone_refuse_before_they_write(bayesvm, here, short_b
     answer = bayesvm("predict", "plain.skops", "t.csv")
     assert (answer.status, answer.out) == (2, "")
     assert "column 'b' has other or missing values" in answer.err
+
+
+@pytest.fixture
+def from_python(here):
+    """A model saved from Python, and the table it comes from, with columns that it does not know."""
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    table = pd.DataFrame({"id": np.arange(30), "a": X[:, 0], "b": X[:, 1], "label": X[:, 0] > 0})
+    write_table(table, "rows.parquet")
+    write_table(table, "rows.csv")
+    model = library.BayesianSVC(hyperparameters="fixed").fit(table[["a", "b"]], table["label"])
+    library.save(model, "plain.skops")
+    return table
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.csv"])
+def test_keep_hands_on_what_a_plain_model_does_not_know(bayesvm, from_python, short_blocks, name):
+    answer = bayesvm("predict", "plain.skops", name, "--keep")
+    assert (answer.status, answer.err) == (0, "")
+    out = pd.read_csv(io.StringIO(answer.out))
+    pd.testing.assert_frame_equal(out[["id", "a", "b", "label"]], from_python)
+    alone = pd.read_csv(io.StringIO(bayesvm("predict", "plain.skops", name).out))
+    pd.testing.assert_frame_equal(out.drop(columns=from_python.columns), alone)
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "./rows.csv", "link.csv"])
+def test_the_table_is_not_overwritten(bayesvm, from_python, here, name):
+    (here / "link.csv").symlink_to("rows.csv")
+    before = (here / "rows.csv").read_bytes()
+    answer = bayesvm("predict", "plain.skops", "rows.csv", "-o", name)
+    assert (answer.status, answer.out) == (2, "")
+    assert "is the table already; give another name" in answer.err
+    assert (here / "rows.csv").read_bytes() == before
+
+
+def test_help_names_both_origins_of_a_model(bayesvm):
+    assert "bayesvm.save" in bayesvm("predict", "--help").out

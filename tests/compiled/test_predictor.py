@@ -159,6 +159,68 @@ def test_column_names():
         predictor.predict_proba(frame[["w", "v", "u"]])
 
 
+@lru_cache
+def named() -> tuple[CompiledPredictor, pd.DataFrame]:
+    X, y = problem(3)
+    frame = pd.DataFrame(X, columns=["u", "v", "w"])
+    return BayesianSVC(20, local=False, **FAST).fit(frame, y).compile_predictor(), frame
+
+
+@pytest.mark.parametrize("method", ["predict_one", "predict_proba_one"])
+def test_names_of_one_row(method):
+    predictor, frame = named()
+    one = getattr(predictor, method)
+    row = frame.iloc[0]
+    expected = one(row.tolist())
+    assert_array_equal(one(row), expected)
+    assert_array_equal(one(row.reset_index(drop=True)), expected)  # no names
+    assert_array_equal(one({"w": row["w"], "u": row["u"], "v": row["v"]}), expected)
+    with pytest.raises(ValueError, match=r"\['w', 'v', 'u'\].*\['u', 'v', 'w'\]; give the same columns"):
+        one(row[["w", "v", "u"]])
+    with pytest.raises(ValueError, match=r"\['u', 'v', 'x'\]"):
+        one(row.rename({"w": "x"}))
+    with pytest.raises(ValueError, match=r"lacks \['v', 'w'\]; .*\['u', 'v', 'w'\]"):
+        one({"u": 1.0})
+    with pytest.raises(ValueError, match=r"lacks \['w'\] and has the unknown \['x', 5\]"):
+        one({"u": 1.0, "v": 2.0, "x": 3.0, 5: 0.0})
+    with pytest.raises(ValueError, match=r"the row has the unknown \['x'\]"):
+        one({"u": 1.0, "v": 2.0, "w": 0.0, "x": 3.0})
+    with pytest.raises(ValueError, match="NaN"):
+        one({"u": 1.0, "v": None, "w": 0.0})
+
+
+def test_names_that_the_model_does_not_know():
+    X, _ = problem(3)
+    predictor = fitted().compile_predictor()
+    named_row = pd.Series(X[0], index=["u", "v", "w"])
+    assert predictor.predict_one(named_row) == predictor.predict_one(X[0])
+    with pytest.raises(
+        ValueError, match="give the 3 numbers as a sequence in the order of the columns at fit"
+    ):
+        predictor.predict_one({"u": 1.0, "v": 2.0, "w": 3.0})
+
+
+@pytest.mark.parametrize("kernel", ["rbf+additive", "matern52*constant + linear", Cubic()])
+def test_a_log_gets_one_line(kernel):
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 3, (200, 3)) + 0.05 * rng.integers(0, 2, (200, 3))
+    y = (X.astype(int).sum(1) % 3).astype(int)
+    local = BayesianSVC(20, **FAST).fit(X, y)
+    assert repr(local.compile_predictor("float64")) == (
+        "CompiledPredictor(3 classes, 3 features, 20 inducing points, float64, local part of "
+        f"{len(local.compile_predictor().local.X)} rows)"
+    )
+    predictor = BayesianSVC(20, kernel=kernel, local=False, **FAST).fit(X, y).compile_predictor("float64")
+    assert repr(predictor) == (
+        "CompiledPredictor(3 classes, 3 features, 20 inducing points, float64, no local part)"
+    )
+    parts = (predictor.columns, predictor.kernel, predictor.posterior, predictor.readout)
+    for part in (*parts, local.compile_predictor().local):
+        assert "\n" not in repr(part)
+        assert len(repr(part)) < 800
+    assert "alpha=<float64 of shape (20, 3)>" in repr(predictor.posterior)
+
+
 @pytest.mark.parametrize("kind", [str, object, np.int64, np.float64, bool])
 def test_round_trips(kind, tmp_path):
     X, y = problem(2)
@@ -269,6 +331,18 @@ def test_damaged_and_missing_files(tmp_path):
         CompiledPredictor.load(tmp_path / "other.zip")
     with pytest.raises(FileNotFoundError, match=r"nothing\.npz"):
         CompiledPredictor.load(tmp_path / "nothing.npz")
+
+
+@pytest.mark.parametrize(
+    "content", [b"garbage, and more of it", b"", b"PK\x03\x04 and no more", b"\x80\x04K\x01."]
+)
+def test_garbage_is_refused_in_our_words(content, tmp_path):
+    path = tmp_path / "garbage.npz"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"garbage\.npz is not a compiled predictor") as refused:
+        CompiledPredictor.load(path)
+    assert refused.value.__suppress_context__  # nor does a traceback show numpy's
+    assert "pickle" not in str(refused.value)
 
 
 def test_serving_needs_numpy_alone(tmp_path):

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
 
-from bayesvm import BayesianSVC
+from bayesvm import BayesianSVC, LinearBayesianSVC, OneVsRestBayesianSVC, SVGPClassifier, defaults
 
 from .data import FAST, problem, three_blobs
 
@@ -40,6 +40,57 @@ def test_labels_and_weights_as_series(series):
     assert model.classes_.tolist() == ["ant", "bee", "cow"]
     assert set(model.predict(X)) <= {"ant", "bee", "cow"}
     assert model.score(X, series(names)) > 0.8  # smoke
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+@pytest.mark.parametrize("above", [False, True], ids=["whole", "in passes"])
+def test_columns_of_a_frame_may_be_named(frame, above, monkeypatch):
+    """As they may with Arrow data, wherever the columns are in the frame."""
+    X, y = three_blobs()
+    labels, weight = np.array(["ant", "bee", "cow"])[y], np.arange(len(y)) % 3
+    rows = dict(zip(NAMES, X.T, strict=True))
+    table = frame({"kind": labels, **rows, "w": weight})
+    if above:
+        monkeypatch.setattr(defaults, "IN_MEMORY_ROWS", 20)
+    named = BayesianSVC(**FAST).fit(table, "kind", sample_weight="w")
+    expected = BayesianSVC(**FAST).fit(frame(rows), labels, sample_weight=weight)
+    assert named.feature_names_in_.tolist() == NAMES
+    assert named.classes_.tolist() == ["ant", "bee", "cow"]
+    assert_array_equal(named.predict_proba(frame(rows)), expected.predict_proba(frame(rows)))
+    by_rows = BayesianSVC(**FAST).partial_fit(table, "kind", ["ant", "bee", "cow"], "w")
+    assert by_rows.feature_names_in_.tolist() == NAMES
+    with pytest.raises(ValueError, match=r"y='knid' is not a column of the data; did you mean 'kind'\?"):
+        BayesianSVC(**FAST).fit(table, "knid")
+    with pytest.raises(ValueError, match="sample_weight='weight' is not a column of the data"):
+        BayesianSVC(**FAST).fit(table, "kind", sample_weight="weight")
+    with pytest.raises(ValueError, match=r"no column besides \['kind'\]"):
+        BayesianSVC(**FAST).fit(table[["kind"]], "kind")
+
+
+@pytest.mark.parametrize(
+    ("estimator", "more"),
+    [
+        (LinearBayesianSVC, {}),
+        (OneVsRestBayesianSVC, {"hyperparameters": "fixed"}),
+        (SVGPClassifier, {"inference": "coordinate"}),
+    ],
+)
+def test_the_whole_family_takes_named_columns(estimator, more):
+    X, y = three_blobs()
+    rows = pd.DataFrame(X, columns=NAMES)
+    named = estimator(random_state=0, **more).fit(rows.assign(kind=y), "kind")
+    expected = estimator(random_state=0, **more).fit(rows, y)
+    assert_array_equal(named.predict_proba(rows), expected.predict_proba(rows))
+
+
+def test_names_without_a_frame_are_refused():
+    X, _ = three_blobs()
+    for rows in (X, X.tolist()):
+        with pytest.raises(TypeError, match="y='kind' names a column, and X is no data frame"):
+            BayesianSVC(**FAST).fit(rows, "kind")
+    doubled = pd.DataFrame(X, columns=["a", "a", "kind"])
+    with pytest.raises(ValueError, match="more than one column named 'a'"):
+        BayesianSVC(**FAST).fit(doubled, "kind")
 
 
 def test_pipeline_that_outputs_frames():

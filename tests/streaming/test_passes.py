@@ -140,6 +140,30 @@ def test_sample_depends_on_content_and_seed_alone():
     assert np.bincount(many.y) / 1000 == pytest.approx(np.bincount(y) / 2000, abs=0.03)
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_checksum_of_the_sample_is_that_of_all_rows(size):
+    """Of the rows of positive weight, in any order; of labels that change place too."""
+    X, y = rings(700)
+    weight = np.arange(700) % 3.0
+    labels = _labels(seed=1)
+    order = np.random.default_rng(0).permutation(700)
+    code = labels.encoded(Chunk(X, y, weight)).code
+    expected = sum(int(c) >> 1 for c in code) % 2**64
+    assert engine(size, X[order], y[order], weight[order]).total(Sample(labels, 50)).checksum == expected
+    for other in (engine(size, X, y[order], weight), engine(size, np.nextafter(X, 9.0), y, weight)):
+        assert other.total(Sample(labels, 50)).checksum != expected
+
+
+def test_labels_that_the_first_pass_did_not_meet():
+    y = np.array([0, 1, 2, 3])
+    for classes in ([0, 1, 3], [1, 2, 3], [0, 1, 2]):
+        missing = set(range(4)) - set(classes)
+        with pytest.raises(
+            ValueError, match=f"changed between two passes: the label {missing.pop()} was not"
+        ):
+            Labels(np.array(classes), np.ones(3), 0).indices(y)
+
+
 def test_two_passes_in_one_reading():
     X, y = rings(300)
     both = engine(50, X, y).total(Both(Survey(3, None), Moments(_labels())))
@@ -159,7 +183,8 @@ def test_sweep_is_the_sum_over_all_rows(rule, keep):
     labels = _labels(seed=3)
     one = engine(700, X, y, weight)
     scaler = one.total(Moments(labels)).scaler()
-    data = one.total(Sample(labels, 700)).canonical()
+    sample = one.total(Sample(labels, 700))
+    data = sample.canonical()
     kernel = resolve_kernel("rbf+additive", True)
     tensors = (torch.as_tensor(a) for a in (scaler.transform(data.X), data.y, data.weight, data.key))
     Xs, *rest = tensors
@@ -172,7 +197,13 @@ def test_sweep_is_the_sum_over_all_rows(rule, keep):
     room = {"features": 10**9, "rows": 700 * 8 * 8, "nothing": 0}[keep]
     for size in SIZES:
         rows = streamed(
-            engine(size, X, y, weight), standardise, everything.head(50), 700, float(weight.sum()), room
+            engine(size, X, y, weight),
+            standardise,
+            everything.head(50),
+            700,
+            float(weight.sum()),
+            sample.checksum,
+            room,
         )
         assert rows.n_kept == {"features": 2, "rows": 1, "nothing": 0}[keep]
         found = rows.evaluate(rule, q, base, 5)

@@ -176,7 +176,7 @@ def test_batches_that_change_between_passes_are_noticed(data):
     source = as_source(opened)
     # The first look at the columns is no pass.
     list(source.chunks())
-    with pytest.raises(ValueError, match="changed between two passes: 150 rows, then 200"):
+    with pytest.raises(ValueError, match="changed between two passes: 150 of them, then 200"):
         list(source.chunks())
 
 

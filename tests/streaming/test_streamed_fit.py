@@ -15,7 +15,9 @@ from bayesvm import (
 )
 from bayesvm.estimators import fitting_chunks
 from bayesvm.estimators.fitting_chunks import fit_chunks
+from bayesvm.streaming.engine import LocalEngine
 from bayesvm.streaming.rows import StreamedRows
+from bayesvm.streaming.sources import as_source
 from tests.streaming.problems import batches, engine, rings
 
 LIMIT = 500
@@ -90,6 +92,49 @@ def test_class_weights_are_weights():
     balanced = _fit(BayesianSVC(20, class_weight="balanced", random_state=0), 100, X, y)
     by_hand = _fit(BayesianSVC(20, random_state=0), 90, X, y, 900 / (3 * mass[y]))
     assert np.abs(balanced.predict_proba(X) - by_hand.predict_proba(X)).max() < 1e-8
+
+
+def _changing(changes):
+    """A function that gives the rows in batches, and from some pass on others."""
+    X, y = rings(900, 3)
+    passes = iter(range(1000))
+
+    def opened():
+        return batches(100, *changes(next(passes), X, y))
+
+    return opened
+
+
+# The columns are looked at, labels are surveyed, the sample is drawn: the fourth opening is a sweep's.
+CHANGES = {
+    "other rows each time": lambda i, X, y: (np.random.default_rng(i).normal(size=X.shape), y),
+    "labels shuffled": lambda i, X, y: (X, np.random.default_rng(i).permutation(y)),
+    "one value, late": lambda i, X, y: (X + (i > 2) * (np.arange(X.size) == 1234).reshape(X.shape), y),
+}
+
+
+@pytest.mark.parametrize("may_keep", [2**30, 0], ids=["kept", "read again"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_rows_that_change_between_passes_are_refused(change, may_keep):
+    estimator = BayesianSVC(20, random_state=0)
+    with pytest.raises(ValueError, match="rows changed between two passes: values or labels"):
+        fit_chunks(estimator, LocalEngine(as_source(_changing(CHANGES[change])), may_keep))
+
+
+def test_the_order_of_rows_may_change_between_passes():
+    def shuffled(i, X, y):
+        order = np.random.default_rng(i).permutation(len(y))
+        return X[order], y[order]
+
+    X, y = rings(900, 3)
+    one = _fit(BayesianSVC(20, random_state=0), 100, X, y)
+    _same(one, BayesianSVC(20, random_state=0).fit(_changing(shuffled)), X[:100])
+
+
+def test_a_new_label_in_a_later_pass_is_refused():
+    opened = _changing(lambda i, X, y: (X, np.where((np.arange(900) == 500) & (i > 1), 7, y)))
+    with pytest.raises(ValueError, match="the label 7 was not there in the first"):
+        BayesianSVC(20, random_state=0).fit(opened)
 
 
 def test_few_rows_in_chunks_are_fitted_as_an_array():

@@ -38,7 +38,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing els
 MaxError = Annotated[
     float, typer.Option(metavar="SHARE", help="Error rate to keep among the rows the model answers.")
 ]
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="File that 'bayesvm fit' wrote.")]
+ModelFile = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="File that 'bayesvm fit', or bayesvm.save in Python, wrote.")
+]
+TableModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="File that 'bayesvm fit' wrote.")]
 TableFile = Annotated[
     Path | None, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet file; the bundled table if none.")
 ]
@@ -143,7 +146,7 @@ def predict(
 
 @app.command()
 def evaluate(
-    model: ModelFile,
+    model: TableModelFile,
     table: TableFile = None,
     max_error: MaxError = 0.01,
     as_json: AsJson = False,

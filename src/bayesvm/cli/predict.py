@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesvm.cli.notes import collected_notes, print_notes
-from bayesvm.cli.options import check_share
+from bayesvm.cli.options import check_place, check_share
 from bayesvm.cli.progress import Steps, shown_progress
 from bayesvm.cli.sections import print_json_list
 from bayesvm.cli.status import DONE
@@ -43,6 +43,8 @@ def predict_command(
 
         if output is not None:
             check_file_name(output, writing=True)
+            taken = {model.resolve(): "the model"} | ({} if table is None else {table.resolve(): "the table"})
+            check_place("--output", output, taken)
         loaded = open_model(model)
         steps.start("Reading the table")
         rows = open_rows(loaded, table)
@@ -94,11 +96,9 @@ def _predictions(
     """Row numbers, the user's columns if wanted, and the predictions, block by block."""
     import numpy as np
     import pandas as pd
-    from sklearn.pipeline import Pipeline
 
     from bayesvm.tables import TableError, predict_blocks
 
-    pipeline = estimator if isinstance(estimator, Pipeline) else Pipeline([("model", estimator)])
     read: list[pandas.DataFrame] = []
 
     def tables() -> Iterator[pandas.DataFrame]:
@@ -107,7 +107,7 @@ def _predictions(
             yield table
 
     start = 1
-    for predictions in predict_blocks(pipeline, tables(), abstain):
+    for predictions in predict_blocks(estimator, tables(), abstain):
         predictions.insert(0, "row", np.arange(start, start + len(predictions)))
         start += len(predictions)
         if keep:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from importlib import import_module
@@ -30,6 +31,17 @@ _LIKELIHOODS = {
     "RobustMax": "bayesvm.core.likelihoods.robust_max",
     "Softmax": "bayesvm.core.likelihoods.softmax",
 }
+# What numpy says to files that are not its own, or are cut or damaged.
+_UNREADABLE = (
+    TypeError,
+    ValueError,
+    AttributeError,
+    KeyError,
+    EOFError,
+    RuntimeError,
+    zlib.error,
+    zipfile.BadZipFile,
+)
 
 
 def write(value: Any, path: str | os.PathLike[str], types: Iterable[type]) -> Path:
@@ -67,24 +79,32 @@ def read(path: str | os.PathLike[str], types: Iterable[type]) -> Any:
     source = Path(path)
     if not source.exists():
         raise FileNotFoundError(f"there is no file {str(path)!r}")
+    # numpy would advise to trust the file, and run what is in it: its words are left out.
     try:
         with source.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
+    except _UNREADABLE:
+        raise ValueError(_refusal(source)) from None
+    try:
         description = json.loads(str(arrays[_DESCRIPTION]))
         version = description["format"]
         known = {t.__name__: t for t in types}
         made = _unpacked(description["content"], arrays, known) if version == _FORMAT else None
-    except (KeyError, TypeError, ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"{source} is not a compiled predictor, or it is damaged; give a file that "
-            f"CompiledPredictor.save wrote ({type(error).__name__}: {error})"
-        ) from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{_refusal(source)} ({type(error).__name__}: {error})") from error
     if version != _FORMAT:
         raise ValueError(
             f"{source} was written by bayesvm {description.get('bayesvm')} in format {version!r}; this "
             f"version reads format {_FORMAT}: compile the predictor again"
         )
     return made
+
+
+def _refusal(source: Path) -> str:
+    return (
+        f"{source} is not a compiled predictor, or it is damaged; give a file that "
+        "CompiledPredictor.save wrote"
+    )
 
 
 def _packed(value: Any, arrays: dict[str, Any], types: set[type]) -> Any:

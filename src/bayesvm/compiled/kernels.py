@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from bayesvm.compiled.brief import Brief
 from bayesvm.compiled.products import product
 
 __all__ = [
@@ -51,8 +52,8 @@ class CompiledKernel(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class DistanceTerm:
+@dataclass(frozen=True, repr=False)
+class DistanceTerm(Brief):
     r"""RBF and Matérn kernels, with :math:`-r^2 / 2 = u^\top A + b - u^2 g / 2`.
 
     Attributes
@@ -96,8 +97,8 @@ class DistanceTerm:
         return np.asarray(np.exp(self.log_variance))
 
 
-@dataclass(frozen=True)
-class OneDimensionalTerms:
+@dataclass(frozen=True, repr=False)
+class OneDimensionalTerms(Brief):
     r"""The additive kernel, :math:`\sum_d \exp(\log w_d - (u_d c_d - v_{dp})^2)`.
 
     Attributes
@@ -138,8 +139,8 @@ class OneDimensionalTerms:
         return np.asarray(self.variance)
 
 
-@dataclass(frozen=True)
-class LinearTerm:
+@dataclass(frozen=True, repr=False)
+class LinearTerm(Brief):
     """Linear functions with an intercept.
 
     Attributes
@@ -213,8 +214,8 @@ class ProductOfTerms:
         return reduce(np.multiply, (t.diag(U) for t in self.terms))
 
 
-@dataclass(frozen=True)
-class OtherTerm:
+@dataclass(frozen=True, repr=False)
+class OtherTerm(Brief):
     """A kernel that is not ours: its own code, through torch, in double precision.
 
     Attributes

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesvm.compiled.brief import Brief
 from bayesvm.compiled.products import product
 
 __all__ = ["FoldedPosterior"]
@@ -23,8 +24,8 @@ __all__ = ["FoldedPosterior"]
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True)
-class FoldedPosterior:
+@dataclass(frozen=True, repr=False)
+class FoldedPosterior(Brief):
     """Means and variances of J latent functions, or of one variance shared by all.
 
     Attributes

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bayesvm.compiled.brief import Brief
 from bayesvm.compiled.products import product
 
 __all__ = ["FoldedLocal"]
@@ -20,8 +21,8 @@ _BLOCK_NUMBERS = 100_000
 _GROUP = 32
 
 
-@dataclass(frozen=True)
-class FoldedLocal:
+@dataclass(frozen=True, repr=False)
+class FoldedLocal(Brief):
     """What the sites of the nearest rows add to the means (eq. 10.2), in double precision.
 
     Attributes

@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesvm.compiled import kernels, readout
+from bayesvm.compiled.brief import Brief
 from bayesvm.compiled.files import read, write
 from bayesvm.compiled.latents import FoldedPosterior
 from bayesvm.compiled.local import FoldedLocal
+from bayesvm.compiled.names import check_columns, in_order
 from bayesvm.compiled.threads import check_threads, map_in_threads
 
 __all__ = ["CompiledPredictor", "Standardised"]
@@ -25,8 +27,8 @@ _BLOCK_NUMBERS = 2**15
 _FEWEST_ROWS = 16
 
 
-@dataclass(frozen=True)
-class Standardised:
+@dataclass(frozen=True, repr=False)
+class Standardised(Brief):
     """Columns in standard deviations from their mean; those that never varied are left out.
 
     What ``Scaler.transform`` gives before it rounds, with products for
@@ -56,7 +58,7 @@ class Standardised:
         return np.clip(U, -self.farthest, self.farthest, out=U)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CompiledPredictor:
     """Class probabilities of a fitted estimator, without the estimator.
 
@@ -97,6 +99,13 @@ class CompiledPredictor:
     readout: readout.Readout
     local: FoldedLocal | None
 
+    def __repr__(self) -> str:
+        local = "no local part" if self.local is None else f"local part of {len(self.local.X)} rows"
+        return (
+            f"CompiledPredictor({len(self.classes_)} classes, {self.n_features_in_} features, "
+            f"{len(self.posterior.alpha)} inducing points, {self.dtype}, {local})"
+        )
+
     def predict_proba(self, X: Any, n_threads: int | None = None) -> Array:
         """Class probabilities, shape (n_rows, n_classes); rows sum to one.
 
@@ -125,7 +134,17 @@ class CompiledPredictor:
         return self.classes_[self.predict_proba(X, n_threads).argmax(1)]
 
     def predict_proba_one(self, x: Any) -> Array:
-        """Class probabilities of one row, shape (n_classes,), given as a sequence of its features."""
+        """Class probabilities of one row, shape (n_classes,).
+
+        Parameters
+        ----------
+        x : sequence, Series or mapping
+            The features in the order of the columns at ``fit``. Where these had
+            names: a Series with the same names in the same order, or a mapping
+            (what JSON gives) with the same names in any order.
+        """
+        if not isinstance(x, (list, tuple, np.ndarray)):  # these, which have no names, are not to wait
+            x = in_order(x, self.feature_names_in_, self.n_features_in_)
         row = np.asarray(x, dtype=np.float64)
         if row.ndim != 1:
             raise ValueError(
@@ -135,7 +154,7 @@ class CompiledPredictor:
         return self.predict_proba(row[None])[0]
 
     def predict_one(self, x: Any) -> Any:
-        """Most probable class of one row, given as a sequence of its features."""
+        """Most probable class of one row, given as for ``predict_proba_one``."""
         return self.classes_[self.predict_proba_one(x).argmax()]
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -171,15 +190,8 @@ class CompiledPredictor:
     def _checked(self, X: Any) -> Array:
         """Rows as double precision; what an estimator would refuse is refused."""
         names = getattr(X, "columns", None)
-        if (
-            names is not None
-            and self.feature_names_in_ is not None
-            and tuple(names) != self.feature_names_in_
-        ):
-            raise ValueError(
-                f"X has the columns {list(names)[:10]}, the model was fitted to "
-                f"{list(self.feature_names_in_)[:10]}; give the same columns in the same order"
-            )
+        if names is not None and self.feature_names_in_ is not None:
+            check_columns(names, self.feature_names_in_, "X has the columns")
         X = np.asarray(X, dtype=np.float64)
         if X.ndim != 2:
             raise ValueError(

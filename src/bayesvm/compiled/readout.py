@@ -8,6 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from bayesvm.compiled.brief import Brief
+
 __all__ = ["OwnProbabilities", "Readout", "SigmoidAtNodes", "SoftmaxAtNodes"]
 
 Array = npt.NDArray[Any]
@@ -24,8 +26,8 @@ class Readout(Protocol):
     def __call__(self, F: Array, s2: Array) -> Array: ...
 
 
-@dataclass(frozen=True)
-class SoftmaxAtNodes:
+@dataclass(frozen=True, repr=False)
+class SoftmaxAtNodes(Brief):
     """E softmax(f + offset), f in units of the temperature.
 
     Attributes
@@ -71,8 +73,8 @@ class SoftmaxAtNodes:
         return result
 
 
-@dataclass(frozen=True)
-class SigmoidAtNodes:
+@dataclass(frozen=True, repr=False)
+class SigmoidAtNodes(Brief):
     """The same for two classes, whose difference is one number.
 
     Attributes

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bayesvm.distributed.dependencies import dask
@@ -15,8 +16,11 @@ from bayesvm.distributed.lazy_prediction import lazily
 from bayesvm.distributed.scoring import Accuracy
 from bayesvm.estimators.bayesian_svc import BayesianSVC
 from bayesvm.estimators.callbacks import with_callbacks
+from bayesvm.estimators.fitting import can_add_rows
 from bayesvm.estimators.fitting_chunks import fit_chunks
 from bayesvm.streaming.checks import numbers
+from bayesvm.streaming.chunks import Chunk
+from bayesvm.streaming.passes.gather import gather
 
 __all__ = ["DaskBayesianSVC"]
 
@@ -83,6 +87,35 @@ class DaskBayesianSVC(BayesianSVC):
         fit_chunks(self, _engine(X, y, sample_weight))
         return self
 
+    @available_if(can_add_rows)
+    @with_callbacks
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, forgetting: float = 0.0
+    ) -> Self:
+        """Learn from more rows; the old ones need not be given again.
+
+        As :meth:`bayesvm.BayesianSVC.partial_fit` does. Rows of a Dask array
+        or data frame are computed and brought to this process: give as
+        many at a time as its memory holds.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as for ``fit``
+        classes : array-like or None
+            All labels that will ever occur; needed in the first call only.
+        forgetting : float, default=0.0
+            Share of what is known that this call forgets, from 0 to 1.
+
+        Returns
+        -------
+        self
+        """
+        if is_dask(X):
+            if self.__sklearn_is_fitted__():
+                check_columns(self, X, y, sample_weight)
+            X, y, sample_weight = _at_hand(X, y, sample_weight)
+        return super().partial_fit(X, y, classes, sample_weight, forgetting=forgetting)
+
     def predict(self, X: Any) -> Any:
         """Most probable class of each row.
 
@@ -146,6 +179,18 @@ class DaskBayesianSVC(BayesianSVC):
         for name in ("model_", "classes_", "n_features_in_"):
             setattr(predictor, name, getattr(self, name))
         return predictor
+
+
+def _at_hand(X: Any, y: Any, sample_weight: Any) -> Chunk:
+    """All rows in this process; those of a data frame have the names of their columns."""
+    groups = as_groups(X, y, sample_weight)
+    engine = DaskEngine(groups.tasks, groups.n_features, groups.feature_names)
+    rows = engine.total(gather).rows()
+    if groups.feature_names is None:
+        return rows
+    import pandas as pd
+
+    return rows._replace(X=pd.DataFrame(rows.X, columns=list(groups.feature_names)))
 
 
 def _engine(X: Any, y: Any, sample_weight: Any) -> DaskEngine:

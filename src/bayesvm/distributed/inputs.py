@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from bayesvm.distributed.blocks import chunks_of, joined_chunks
 from bayesvm.distributed.dependencies import dask, delayed_type
+from bayesvm.estimators.named_columns import check_named
 from bayesvm.streaming.chunks import bunched
 
 __all__ = [
@@ -79,19 +80,19 @@ def as_groups(X: Any, y: Any, sample_weight: Any) -> Groups:
     raise _not_rows(X)
 
 
-def check_columns(estimator: Any, X: Any, *named: Any) -> None:
-    """Refuse what a fitted estimator cannot predict, as far as can be seen without reading X.
+def check_columns(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> None:
+    """Refuse what does not go with a fitted estimator, as far as can be seen without reading X.
 
     Parameters
     ----------
     estimator : estimator
         Knows number and names of its features.
     X : Dask array or data frame
-    *named : str or anything else
+    y, sample_weight : str or anything else
         Columns of X that are no features; what is no string is ignored.
     """
     if is_frame(X):
-        meta = X._meta.drop(columns=[name for name in named if isinstance(name, str)])
+        meta = X._meta.drop(columns=_named(X, y, sample_weight))
         _frame_columns(meta)
         validate_data(estimator, meta, reset=False, skip_check_array=True)
     elif is_array(X):
@@ -136,14 +137,20 @@ def _check_array(X: Any) -> None:
 
 
 def _from_frame(X: Any, y: Any, sample_weight: Any) -> Groups:
-    named = {given for given in (y, sample_weight) if isinstance(given, str)}
-    unknown = sorted(named - set(X.columns))
-    if unknown:
-        raise ValueError(f"X has no column {unknown[0]!r}; its columns are {list(X.columns)[:20]}")
-    names = _frame_columns(X._meta.drop(columns=list(named)))
+    named = _named(X, y, sample_weight)
+    names = _frame_columns(X._meta.drop(columns=named))
     sizes = (math.nan,) * X.npartitions
     tasks = _chunk_tasks(X.to_delayed(), y, sample_weight, sizes)
     return Groups(tasks, len(X.columns) - len(named), names)
+
+
+def _named(X: Any, y: Any, sample_weight: Any) -> list[str]:
+    """Columns of a data frame that are no features; refuse names that it does not have."""
+    roles = {"y": y, "sample_weight": sample_weight}
+    named = {role: name for role, name in roles.items() if isinstance(name, str)}
+    if named:
+        check_named(named, list(X.columns))
+    return sorted(set(named.values()))
 
 
 def _frame_columns(meta: Any) -> tuple[str, ...] | None:

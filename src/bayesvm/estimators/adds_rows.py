@@ -35,10 +35,11 @@ class AddsRows:
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
+        y : array-like of shape (n_rows,) or str
+            Class labels, or the name of their column in a data frame.
         classes : array-like or None
             All labels that will ever occur; needed in the first call only.
-        sample_weight : array-like of shape (n_rows,) or None
+        sample_weight : array-like of shape (n_rows,), str or None
         forgetting : float, default=0.0
             Share of what is known that this call forgets, from 0 to 1, for streams
             whose law drifts: earlier rows lose that share of their weight, remembered

@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from bayesvm.estimators.attributes import fitted_attributes, store
 from bayesvm.estimators.callbacks import FitReporter
+from bayesvm.estimators.named_columns import named_columns
 from bayesvm.estimators.validation import (
     check_classes_left,
     check_same_model,
@@ -84,6 +85,7 @@ def partial_fit_estimator(
     known = np.unique(np.asarray(classes)) if first else e.classes_
     if not first and classes is not None and not np.array_equal(np.unique(np.asarray(classes)), known):
         raise ValueError(f"classes={classes!r} differ from those of the first call, {known.tolist()!r}")
+    X, y, sample_weight = named_columns(X, y, sample_weight)
     memory: Memory | None = None if first else e.memory_.faded(forgetting)
     given = _given(e, X, y, sample_weight, known, first, memory)
     data = given.data

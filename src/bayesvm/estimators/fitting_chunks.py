@@ -13,6 +13,7 @@ from bayesvm import defaults
 from bayesvm.estimators.attributes import fitted_attributes, store
 from bayesvm.estimators.callbacks import FitReporter
 from bayesvm.estimators.fitting import fit_rows
+from bayesvm.estimators.named_columns import named_columns
 from bayesvm.estimators.options import chosen_inference
 from bayesvm.estimators.validation import (
     check_classes_left,
@@ -59,6 +60,8 @@ _NOTHING = _Told()
 def fit_estimator(e: Any, X: Any, y: Any, sample_weight: Any) -> None:
     """Fit an estimator to whatever holds rows."""
     chunked = is_chunked(X, y)
+    if not chunked:
+        X, y, sample_weight = named_columns(X, y, sample_weight)
     if not chunked and _n_rows(X) <= defaults.IN_MEMORY_ROWS:
         fit_rows(e, X, y, sample_weight)
         return

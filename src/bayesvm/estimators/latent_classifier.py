@@ -57,13 +57,13 @@ class LatentClassifier(PredictsTopK, Compiles, CallbackSupportMixin, ClassifierM
             one. More than 100 000 rows are read chunk by chunk, in bounded
             memory (docs/streaming.md).
         y : array-like of shape (n_rows,), str or None
-            Class labels of any sortable type; the name of the column with Arrow
-            data; None with batches.
+            Class labels of any sortable type; the name of their column in a data
+            frame (pandas, polars) or in Arrow data; None with batches.
         sample_weight : array-like of shape (n_rows,), str or None
             Weight two equals giving a row twice, weight zero leaving it out.
             Leave-one-out leaves out one copy of a row of whole weight, and
             rows of any other weight as a whole.
-            The name of a column with Arrow data.
+            Or the name of a column, likewise.
 
         Returns
         -------

@@ -16,7 +16,7 @@ from bayesvm.streaming.arrow_data import check_every_file, data_columns, opened,
 from bayesvm.streaming.checks import check_labels, checked_weights, chunk_rows
 from bayesvm.streaming.chunks import Chunk
 
-__all__ = ["ArrowSource", "is_arrow", "is_reader", "read_once"]
+__all__ = ["ArrowSource", "check_column", "is_arrow", "is_reader", "read_once"]
 
 
 def is_arrow(X: Any) -> bool:
@@ -71,7 +71,7 @@ class ArrowSource:
         names = data.schema.names
         for role, name in (("y", target), ("sample_weight", weight)):
             if role == "y" or name is not None:
-                _check_column(role, name, names)
+                check_column(role, name, names)
         features = tuple(name for name in data_columns(data.schema) if name not in (target, weight))
         doubled = [name for name in names if names.count(name) > 1]
         if doubled:
@@ -127,7 +127,7 @@ def read_once(reader: Any, target: Any, weight: Any) -> Iterator[tuple[Chunk, tu
     return ((chunk, source.feature_names) for chunk in source.made_of(reader))
 
 
-def _check_column(role: str, name: Any, names: list[str]) -> None:
+def check_column(role: str, name: Any, names: list[str]) -> None:
     if not isinstance(name, str):
         what = "nothing" if name is None else type(name).__name__
         raise ValueError(f"with Arrow data {role} must be the name of a column; got {what}")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from bayesvm.streaming.label_kind import label_kind
 
-__all__ = ["Chunk", "Pass", "Source", "Sums", "bunched", "joined", "joined_alike", "regrouped"]
+__all__ = ["Chunk", "Pass", "Source", "Sums", "bunched", "changed", "joined", "joined_alike", "regrouped"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -67,6 +67,14 @@ class Source(Protocol):
     def chunks(self) -> Iterator[Chunk]:
         """All rows, from the first, in the same order every time."""
         ...
+
+
+def changed(what: str) -> str:
+    """The message where rows differ between two passes."""
+    return (
+        f"the rows changed between two passes: {what}; each pass must see the same rows. An iterator, "
+        "which is read only once, is written to a temporary file instead"
+    )
 
 
 def joined(chunks: list[Chunk]) -> Chunk:

@@ -58,11 +58,12 @@ def surveyed(engine: Engine[Chunk]) -> SurveySums:
 
 @dataclass(frozen=True)
 class Sampled:
-    """What the second pass gives: a sample of the rows, and the scale and the weight of all."""
+    """What the second pass gives: a sample of the rows, and the scale, the weight and a checksum of all."""
 
     data: CanonicalRows
     scaler: Scaler
     weight: float
+    checksum: int
 
 
 def sampled(engine: Engine[Chunk], labels: Labels, n_rows: int, n_inducing: int) -> Sampled:
@@ -79,7 +80,8 @@ def sampled(engine: Engine[Chunk], labels: Labels, n_rows: int, n_inducing: int)
     size = min(_MOST_SAMPLED, max(_FEWEST_SAMPLED, int(many_classes)))
     size = max(size, _ROWS_PER_POINT * n_inducing)
     both = engine.total(Both(Moments(labels), Sample(labels, size)))
-    return Sampled(both.second.canonical(), both.first.scaler(), both.first.weight)
+    moments, chosen = both.first, both.second
+    return Sampled(chosen.canonical(), moments.scaler(), moments.weight, chosen.checksum)
 
 
 def train_on_chunks(
@@ -108,7 +110,7 @@ def train_on_chunks(
     standardise = Standardise(labels, scaler, options.device, options.dtype)
 
     def over(known: TrainingRows) -> StreamedRows:
-        return streamed(engine, standardise, known, n_rows, sample.weight, engine.may_keep)
+        return streamed(engine, standardise, known, n_rows, sample.weight, sample.checksum, engine.may_keep)
 
     population = Population(n_rows, sample.weight, over)
     n_classes = len(labels.classes)

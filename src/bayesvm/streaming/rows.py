@@ -15,7 +15,7 @@ from bayesvm.inference.evaluate import Evaluation, evaluate
 from bayesvm.inference.natural_parameters import Natural
 from bayesvm.inference.rivals import RivalRule
 from bayesvm.inference.sweepable import InMemory, Sweepable
-from bayesvm.streaming.chunks import Chunk
+from bayesvm.streaming.chunks import Chunk, changed
 from bayesvm.streaming.engine import Engine
 from bayesvm.streaming.minibatches import Mixed
 from bayesvm.streaming.passes.compose import InParts
@@ -46,6 +46,8 @@ class StreamedRows:
         The sample at hand, with its own weights.
     n_rows : int
     total_weight : float
+    checksum : int
+        Of all rows (``passes.sample.SampleSums``); every sweep over all of them must find it again.
     """
 
     engine: Engine[Chunk]
@@ -54,6 +56,7 @@ class StreamedRows:
     known: TrainingRows
     n_rows: int
     total_weight: float
+    checksum: int
 
     @cached_property
     def _items(self) -> Engine[Any]:
@@ -72,7 +75,13 @@ class StreamedRows:
         return self if n >= self.n_rows else _Share(self, int(n / self.n_rows * 2.0**63))
 
     def evaluate(self, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> Evaluation:
-        """One pass over all rows; the sites are those of the sample."""
+        """One pass over all rows; the sites are those of the sample.
+
+        Raises
+        ------
+        ValueError
+            If the rows are not those that the sample was drawn from.
+        """
         return self.evaluate_some(rule, q, base, sweep, None)
 
     def evaluate_some(
@@ -90,6 +99,8 @@ class StreamedRows:
             parts = PART_ROWS if q.m.device.type == "cpu" else _PART_ROWS_ACCELERATOR
             work = InParts(_InTurn(tuple(steps)), work, parts)
         sums = self._items.total(work)
+        if below is None and int(sums.checksum) % 2**64 != self.checksum:
+            raise ValueError(changed("values or labels are others than those that the sample was drawn from"))
         # In place: with many classes another copy would cost as much as the sums.
         if below is not None:
             sums = sums.times(self.total_weight / float(sums.weight))
@@ -152,6 +163,7 @@ def streamed(
     known: TrainingRows,
     n_rows: int,
     total_weight: float,
+    checksum: int,
     may_keep: int,
 ) -> StreamedRows:
     """Rows that are kept as far as memory allows: their features, or standardised values, or nothing.
@@ -161,7 +173,7 @@ def streamed(
     engine, standardise : where the rows are, and what makes tensors of them
     known : TrainingRows
         A sample under the kernel and the inducing points.
-    n_rows, total_weight : of all rows
+    n_rows, total_weight, checksum : of all rows
     may_keep : int
         Bytes.
     """
@@ -169,7 +181,7 @@ def streamed(
     widths = (known.n_inducing, known.X.shape[1])
     features, rows = (kept_bytes(n_rows, width, known.X.element_size()) for width in widths)
     n_kept = 2 if features <= may_keep else 1 if rows <= may_keep else 0
-    return StreamedRows(engine, (standardise, featurise), n_kept, known, n_rows, total_weight)
+    return StreamedRows(engine, (standardise, featurise), n_kept, known, n_rows, total_weight, checksum)
 
 
 @dataclass(frozen=True)

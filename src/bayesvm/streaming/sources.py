@@ -10,7 +10,7 @@ import numpy as np
 
 from bayesvm.streaming.arrow import ArrowSource, is_arrow, is_reader, read_once
 from bayesvm.streaming.checks import checked_chunk, checked_weights, chunk_rows, labels_of
-from bayesvm.streaming.chunks import Chunk, Source
+from bayesvm.streaming.chunks import Chunk, Source, changed
 from bayesvm.streaming.spool import Spool
 
 __all__ = ["ArraySource", "BatchSource", "as_source", "is_chunked"]
@@ -43,7 +43,8 @@ def as_source(X: Any, y: Any = None, sample_weight: Any = None) -> Source:
         An array or memory map, never copied whole; a pyarrow Table, Dataset
         or RecordBatchReader; the path of a Parquet or Arrow file, or of a folder of them; an
         iterable of ``(X, y)`` or ``(X, y, weight)``; a function without
-        arguments that gives one. An iterator or a reader, which can be read only
+        arguments that gives one, with the same rows each time (what is compared:
+        see ``BatchSource``). An iterator or a reader, which can be read only
         once, is written to a temporary file first.
     y : array-like, str or None
         Labels of an array; the name of the target column of Arrow data; None for
@@ -135,6 +136,9 @@ class BatchSource:
     ----------
     opened : callable
         Gives an iterable of ``(X, y)`` or ``(X, y, weight)``, the same rows each time.
+        Another number of rows is refused here; other values and labels are
+        refused by sweeps over all rows, which compare a checksum with that of
+        the sample's pass. Weights, and minibatches, are not compared.
     """
 
     def __init__(self, opened: Opener) -> None:
@@ -155,11 +159,7 @@ class BatchSource:
         if self._n_rows is None:
             self._n_rows = n_rows
         elif n_rows != self._n_rows:
-            raise ValueError(
-                f"the batches changed between two passes: {self._n_rows} rows, then {n_rows}; each pass must "
-                "see the same rows. An iterator, which is read only once, is written to a temporary "
-                "file instead"
-            )
+            raise ValueError(changed(f"{self._n_rows} of them, then {n_rows}"))
 
 
 def _parts(chunk: Chunk, size: int) -> Iterator[Chunk]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ from pandas.api import types
 
 from bayesvm.tables.parsing import TextTable, words_and_numbers
 
-__all__ = ["BLOCK_ROWS", "MappedBlocks", "TableBlocks", "TextBlocks", "WholeTable"]
+__all__ = ["BLOCK_ROWS", "TableBlocks", "TextBlocks", "WholeTable"]
 
 # Rows of a block: enough for large products, few enough for any memory. Predictions go by blocks of
 # so many rows wherever a table comes from, so that they are the same to the bit.
@@ -52,25 +52,6 @@ class WholeTable:
     def __iter__(self) -> Iterator[pd.DataFrame]:
         for start in range(0, len(self.table), BLOCK_ROWS):
             yield self.table.iloc[start : start + BLOCK_ROWS]
-
-
-@dataclass(frozen=True)
-class MappedBlocks:
-    """Blocks of a table after a function that looks at one row at a time."""
-
-    blocks: TableBlocks
-    function: Callable[[pd.DataFrame], pd.DataFrame]
-
-    @property
-    def n_rows(self) -> int:
-        return self.blocks.n_rows
-
-    @property
-    def arrow_types(self) -> Mapping[str, Any]:
-        return self.blocks.arrow_types
-
-    def __iter__(self) -> Iterator[pd.DataFrame]:
-        return map(self.function, iter(self.blocks))
 
 
 class TextBlocks:

@@ -9,21 +9,26 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
+from bayesvm.estimators.bayesian_svc import BayesianSVC
 from bayesvm.tables.blocks import BLOCK_ROWS
 from bayesvm.tables.errors import TableError
 from bayesvm.tables.odd_values import Notes
+from bayesvm.tables.plain_models import as_pipeline, columns_for, table_columns
 
 __all__ = ["predict_blocks", "predict_table"]
 
 
-def predict_table(pipeline: Pipeline, table: pd.DataFrame, max_error: float | None = None) -> pd.DataFrame:
+def predict_table(
+    pipeline: Pipeline | BayesianSVC, table: pd.DataFrame, max_error: float | None = None
+) -> pd.DataFrame:
     """Predict every row of a table.
 
     Parameters
     ----------
-    pipeline : Pipeline
-        Fitted, ending in a :class:`bayesvm.BayesianSVC`.
+    pipeline : Pipeline or BayesianSVC
+        Fitted; a pipeline ends in a :class:`bayesvm.BayesianSVC`.
     table : DataFrame
+        May have columns that the model does not know, if that knows names.
     max_error : float or None
         Error rate to keep among the answered rows; adds ``ask_a_person``.
 
@@ -42,14 +47,14 @@ def predict_table(pipeline: Pipeline, table: pd.DataFrame, max_error: float | No
 
 
 def predict_blocks(
-    pipeline: Pipeline, blocks: Iterable[pd.DataFrame], max_error: float | None = None
+    pipeline: Pipeline | BayesianSVC, blocks: Iterable[pd.DataFrame], max_error: float | None = None
 ) -> Iterator[pd.DataFrame]:
     """Predictions of a table that comes in blocks, such as those of :func:`bayesvm.tables.open_blocks`.
 
     Parameters and columns are those of :func:`predict_table`. What a user
     should know about the values of a column is said once, after the last block.
     """
-    notes = Notes()
+    pipeline, notes = as_pipeline(pipeline), Notes()
     for block in blocks:
         with notes.held():
             predictions = _predict(pipeline, block, max_error)
@@ -59,6 +64,9 @@ def predict_blocks(
 
 def _predict(pipeline: Pipeline, table: pd.DataFrame, max_error: float | None) -> pd.DataFrame:
     model = pipeline[-1]
+    if table_columns(pipeline) is None:
+        # What the steps before a model take is for them to say.
+        table = columns_for(pipeline, table, numbers_only=len(pipeline) == 1)
     X = pipeline[:-1].transform(table) if len(pipeline) > 1 else table
     proba = model.predict_proba(X)
     confidence = proba.max(1)

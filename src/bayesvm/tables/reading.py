@@ -14,17 +14,19 @@ from pathlib import Path
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
+from bayesvm.estimators.bayesian_svc import BayesianSVC
 from bayesvm.tables.blocks import TableBlocks, TextBlocks, WholeTable
 from bayesvm.tables.errors import TableError
 from bayesvm.tables.formats import PARQUET, SEPARATORS, check_file_name, opened
 from bayesvm.tables.parquet import ParquetBlocks, read_parquet
 from bayesvm.tables.parsing import TextTable, first_line
+from bayesvm.tables.plain_models import table_columns
 
 __all__ = ["open_blocks", "read_table"]
 
 
 def read_table(
-    path: str | os.PathLike[str], *, target: str | None = None, model: Pipeline | None = None
+    path: str | os.PathLike[str], *, target: str | None = None, model: Pipeline | BayesianSVC | None = None
 ) -> pd.DataFrame:
     """Read a CSV, TSV or Parquet file.
 
@@ -39,10 +41,10 @@ def read_table(
     target : str or None
         Column of a text file to predict, where only empty fields are missing:
         a class may be called "none" or "NA".
-    model : Pipeline or None
-        Fitted model (:func:`bayesvm.tables.fit_table`) that the table is for.
-        What were categories or text in training is kept as it is written, so
-        that "007" stays what it is, and the target is the model's.
+    model : Pipeline, BayesianSVC or None
+        Fitted model that the table is for. If :func:`bayesvm.tables.fit_table` made
+        it, what were categories or text in training is kept as it is written,
+        so that "007" stays what it is, and the target is the model's.
 
     Returns
     -------
@@ -61,7 +63,7 @@ def read_table(
 
 
 def open_blocks(
-    path: str | os.PathLike[str], *, target: str | None = None, model: Pipeline | None = None
+    path: str | os.PathLike[str], *, target: str | None = None, model: Pipeline | BayesianSVC | None = None
 ) -> TableBlocks:
     """A file that need not fit into memory, to be read in blocks of rows.
 
@@ -93,12 +95,12 @@ def _found(path: str | os.PathLike[str]) -> tuple[Path, str]:
 
 
 def _text(
-    source: Path, path: str | os.PathLike[str], target: str | None, model: Pipeline | None
+    source: Path, path: str | os.PathLike[str], target: str | None, model: Pipeline | BayesianSVC | None
 ) -> TextTable:
     """The text of a file as it is meant for a model."""
     as_written: list[str] = []
-    if model is not None:
-        columns = model["columns"]
+    columns = None if model is None else table_columns(model)
+    if model is not None and columns is not None:
         target = columns.target
         as_written = list(columns.spelled_columns_)
         if target is not None and model.classes_.dtype.kind == "U":

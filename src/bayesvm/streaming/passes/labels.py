@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesvm.rows import hash_values
-from bayesvm.streaming.chunks import Chunk
+from bayesvm.streaming.chunks import Chunk, changed
 
 __all__ = ["Encoded", "Labels"]
 
@@ -47,8 +47,18 @@ class Labels:
     seed: int
 
     def indices(self, y: npt.NDArray[Any]) -> IntArray:
-        """Class indices of labels."""
-        return np.searchsorted(self.classes, y).astype(np.int64)
+        """Class indices of labels.
+
+        Raises
+        ------
+        ValueError
+            If a label is none of the classes: the first pass would have met it.
+        """
+        index = np.searchsorted(self.classes, y)
+        unknown = self.classes[np.minimum(index, len(self.classes) - 1)] != y
+        if np.any(unknown):
+            raise ValueError(changed(f"the label {y[unknown].tolist()[0]!r} was not there in the first"))
+        return index.astype(np.int64)
 
     def weighted(self, chunk: Chunk) -> tuple[FloatArray, IntArray, FloatArray]:
         """Values, class indices and weights of the rows of positive weight."""

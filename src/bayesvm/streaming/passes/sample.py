@@ -19,14 +19,24 @@ class SampleSums:
     """The distinct rows of smallest hash so far, in the order of their hashes.
 
     Rows are compared with all their equals in every chunk, so their weights are complete.
+
+    Attributes
+    ----------
+    size : int
+    rows : Encoded
+    checksum : int
+        The sum of the keys of all rows, those outside the sample too, modulo
+        2^64: exact in any order. ``SweepSums`` has the same.
     """
 
     size: int
     rows: Encoded
+    checksum: int
 
     def plus(self, other: SampleSums) -> SampleSums:
         both = Encoded(*(np.concatenate(pair) for pair in zip(self.rows, other.rows, strict=True)))
-        return SampleSums(self.size, _smallest(both, self.size))
+        checksum = (self.checksum + other.checksum) % 2**64
+        return SampleSums(self.size, _smallest(both, self.size), checksum)
 
     def canonical(self) -> CanonicalRows:
         """The sample as the rows of a fit."""
@@ -43,7 +53,9 @@ class Sample:
     size: int
 
     def __call__(self, chunk: Chunk) -> SampleSums:
-        return SampleSums(self.size, _smallest(self.labels.encoded(chunk), self.size))
+        rows = self.labels.encoded(chunk)
+        checksum = int(np.add.reduce(rows.code >> np.uint64(1)))
+        return SampleSums(self.size, _smallest(rows, self.size), checksum)
 
 
 def _smallest(rows: Encoded, size: int) -> Encoded:

@@ -18,12 +18,16 @@ __all__ = ["Sweep", "SweepSums"]
 
 
 class SweepSums(NamedTuple):
-    """Expected log-likelihood, the sums of W a a^T and G a (eq. 3.1), and the weight of the rows."""
+    """Expected log-likelihood, the sums of W a a^T and G a (eq. 3.1), the weight of the rows, and a checksum.
+
+    The checksum is the sum of their content keys, as integers that wrap.
+    """
 
     value: Tensor
     precision: Tensor
     linear: Tensor
     weight: Tensor
+    checksum: Tensor
 
     def plus(self, other: SweepSums) -> SweepSums:
         for mine, theirs in zip(self, other, strict=True):
@@ -31,8 +35,8 @@ class SweepSums(NamedTuple):
         return self
 
     def times(self, factor: float) -> SweepSums:
-        """All of them multiplied."""
-        for mine in self:
+        """All of them multiplied, but for the checksum."""
+        for mine in self[:-1]:
             mine.mul_(factor)
         return self
 
@@ -60,7 +64,7 @@ class Sweep:
             value = self.q.m.new_zeros(())
             for block in rows.split(self.rule.block_rows(self.q)):
                 value += torch.dot(block.weight, self._sites_of(block, sums).value)
-        return SweepSums(value, sums.precision, sums.linear, rows.weight.sum())
+        return SweepSums(value, sums.precision, sums.linear, rows.weight.sum(), rows.key.sum())
 
     @cached_property
     def _sites_of(self) -> BlockSites:
