@@ -108,6 +108,25 @@ def on_gpu(gpu: Record) -> str:
     )
 
 
+def thousands(found: Record) -> str:
+    """A default fit to thousands of classes, and predictions."""
+    predict = found["predict"]
+    rows = [
+        ["classes, rows, inducing points", f"{found['classes']}, {found['rows']}, {found['inducing']}"],
+        ["fit, s", f"{found['fit_s']:.0f}"],
+        ["… peak memory, GB", f"{found['peak_gb']:.1f}"],
+        ["… sweeps", f"{found['sweeps']}{'' if found['converged'] else ', not converged'}"],
+        ["accuracy on new rows", f"{predict['accuracy']:.3f}"],
+        ["… leave-one-out says", f"{found['loo_score']:.3f}"],
+        ["… mean probability of the favourite", f"{predict['mean_confidence']:.3f}"],
+        [f"`predict_proba`, {predict['rows']} rows, s", f"{predict['proba_s']:.2f}"],
+    ]
+    for name, top in found.items():
+        if name.startswith("top_5"):
+            rows.append([f"`predict_top_k`, {name.split(', ')[1]}, s", f"{top['s']:.2f}"])
+    return _table(["ten thousand classes", "measured"], rows)
+
+
 def _seconds(s: float) -> str:
     return f"{s:.2g} s" if s < 120 else f"{s / 60:.2g} min" if s < 7200 else f"{s / 3600:.2g} h"
 
@@ -121,6 +140,8 @@ def write_page(path: Path, content: Record, bars: dict[str, tuple[str, float]]) 
     gpu = content.get("details", {}).get("gpu", {})
     if "model" in gpu:
         models[gpu.get("machine", {}).get("name", "accelerator")] = gpu["model"]
+    if "thousands" in content.get("details", {}):
+        tables["thousands"] = thousands(content["details"]["thousands"])
     if {"estimators", "from_host", "fit", "sweep", "machine"} <= set(gpu):
         tables["gpu"] = on_gpu(gpu)
     if models:

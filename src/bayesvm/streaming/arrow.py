@@ -128,6 +128,7 @@ def read_once(reader: Any, target: Any, weight: Any) -> Iterator[tuple[Chunk, tu
 
 
 def check_column(role: str, name: Any, names: list[str]) -> None:
+    """Refuse what is not the name of a column, and say which was perhaps meant."""
     if not isinstance(name, str):
         what = "nothing" if name is None else type(name).__name__
         raise ValueError(f"with Arrow data {role} must be the name of a column; got {what}")
