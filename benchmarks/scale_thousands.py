@@ -37,9 +37,9 @@ def measure(n_classes: int = 10_000) -> tuple[Record, Record]:
     return {}, record
 
 
-def rows(n_classes: int, per_class: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def rows(n_classes: int, per_class: int, seed: int, spread: float = SPREAD) -> tuple[np.ndarray, np.ndarray]:
     """Rows around one centre per class, the same centres whatever the seed."""
-    centres = SPREAD * np.random.default_rng(0).standard_normal((n_classes, D))
+    centres = spread * np.random.default_rng(0).standard_normal((n_classes, D))
     y = np.repeat(np.arange(n_classes), per_class)
     rng = np.random.default_rng(seed)
     return centres[y] + rng.standard_normal((len(y), D)), y
