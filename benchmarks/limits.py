@@ -18,7 +18,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 THREADS = 2
@@ -28,6 +27,8 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from _common import environment, write_json  # noqa: E402
+from _memory import forget_peak, peak_above  # noqa: E402
+from _problems import clusters  # noqa: E402
 
 from bayesvm import BayesianSVC  # noqa: E402
 from bayesvm.core import gaussian, linalg  # noqa: E402
@@ -49,15 +50,6 @@ BARS = {
 }
 _RULE = OneRival(sampled=True)
 _STEP = 0.5
-
-
-def clusters(N: int, D: int, C: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Rows around one centre per class, close enough for classes to overlap."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(C, size=N)
-    X = rng.standard_normal((N, D))
-    X += rng.standard_normal((C, D))[y]
-    return X, y
 
 
 # --- one sweep ----------------------------------------------------------------------------------
@@ -204,26 +196,17 @@ def rows_20k_to_200k(repeats: int) -> float:
     return growth("rows_20k_to_200k", small, large, repeats)
 
 
-def _memory(field: str) -> int:
-    """VmRSS or VmHWM of this process in bytes (ru_maxrss would include the parent's past)."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{field}:"):
-            return 1024 * int(line.split()[1])
-    raise OSError(f"no {field} in /proc/self/status")
-
-
 def fit_a_million() -> None:
     """Print the peak memory of a fit above what data and imports already take; runs in a child."""
     torch.set_num_threads(THREADS)
     warnings.simplefilter("ignore")
     BayesianSVC(n_inducing=64, random_state=0).fit(*clusters(500, 10, 10))
     X, y = clusters(1_000_000, 10, 10)
-    before = _memory("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
+    before = forget_peak()
     start = time.perf_counter()
     model = BayesianSVC(n_inducing=64, random_state=0).fit(X, y)
     seconds = time.perf_counter() - start
-    peak = _memory("VmHWM") - before
+    peak = peak_above(before)
     print(json.dumps({"peak": peak, "seconds": seconds, "sweeps": model.n_iter_, "loo": model.loo_score_}))
 
 

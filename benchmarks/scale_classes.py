@@ -7,7 +7,8 @@ import sys
 from typing import Any
 
 import torch
-from scale_sweep import SweepProblem, clusters, timed
+from _problems import clusters
+from scale_sweep import SweepProblem, timed
 
 from bayesvm.core.likelihoods import Softmax
 from bayesvm.inference.blocks import TrainingRows

@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 import torch
 from _common import environment, write_json
-from scale_sweep import RULE, SweepProblem, clusters, load_poker, stages, timed
+from _problems import clusters
+from scale_sweep import RULE, SweepProblem, load_poker, stages, timed
 
 Record = dict[str, Any]
 P = 64

@@ -15,7 +15,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scale_sweep import SweepProblem, clusters, timed
+from _problems import clusters
+from scale_sweep import SweepProblem, timed
 from scipy.optimize import nnls
 
 __all__ = ["Size", "bytes_read", "flops", "fitted", "messages", "predicted", "run"]

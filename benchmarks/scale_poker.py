@@ -8,13 +8,14 @@ import subprocess
 import sys
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import torch
+from _memory import forget_peak, peak_above
+from _problems import clusters
 from scale_sweep import SweepProblem, load_poker, products, stages
 
-__all__ = ["fit", "memory", "sweep"]
+__all__ = ["fit", "sweep"]
 
 P = 64
 # Rows of a chunk of the library's.
@@ -64,30 +65,19 @@ def sweep(data: str | None, repeats: int, rows: int | None = None) -> tuple[Reco
     return figures, details
 
 
-def memory(field: str) -> int:
-    """VmRSS or VmHWM of this process in bytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{field}:"):
-            return 1024 * int(line.split()[1])
-    raise OSError(f"no {field} in /proc/self/status")
-
-
 def fit_in_this_process(data: str | None, threads: int) -> None:
     """Print seconds and peak memory of a fit, above what data and imports already take."""
-    from scale_sweep import clusters
-
     from bayesvm import BayesianSVC
 
     torch.set_num_threads(threads)
     warnings.simplefilter("ignore")
     BayesianSVC(n_inducing=P, random_state=0).fit(*clusters(500, 10, 10))  # imports what is imported late
     X, y, note = load_poker(data)
-    before = memory("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
+    before = forget_peak()
     start = time.perf_counter()
     model = BayesianSVC(n_inducing=P, random_state=0).fit(X, y)
     seconds = time.perf_counter() - start
-    peak = memory("VmHWM") - before
+    peak = peak_above(before)
     rows = slice(0, 20_000)
     record = {
         "fit_s": round(seconds, 2),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scale_sweep import clusters
+from _problems import clusters
 
 from bayesvm import BayesianSVC
 

@@ -35,20 +35,11 @@ from bayesvm.rows import hash_values
 from bayesvm.streaming.passes.prepare import Featurise, StandardisedRows
 from bayesvm.streaming.passes.sweep import Sweep, SweepSums
 
-__all__ = ["SweepProblem", "clusters", "load_poker", "products", "stages", "timed"]
+__all__ = ["SweepProblem", "load_poker", "products", "stages", "timed"]
 
 RULE = OneRival(sampled=True)
 STEP = 0.5
 _SAMPLE_ROWS = 4096
-
-
-def clusters(N: int, D: int, C: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Rows around one centre per class, close enough for classes to overlap."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(C, size=N)
-    X = rng.standard_normal((N, D))
-    X += rng.standard_normal((C, D))[y]
-    return X, y
 
 
 def load_poker(folder: str | None) -> tuple[np.ndarray, np.ndarray, str]:

@@ -16,6 +16,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from _memory import forget_peak, peak_above
 
 __all__ = ["measure"]
 
@@ -47,14 +48,12 @@ def rows(n_classes: int, per_class: int, seed: int, spread: float = SPREAD) -> t
 
 def in_this_process(n_classes: int) -> Record:
     """Fit, predict, and what both take."""
-    from scale_poker import memory
-
     from bayesvm import BayesianSVC
 
     warnings.simplefilter("ignore")
     BayesianSVC(random_state=0).fit(*rows(50, 10, 1))  # imports what is imported late
     X, y = rows(n_classes, ROWS_PER_CLASS, 1)
-    before = memory("VmRSS")
+    before = forget_peak()
     start = time.perf_counter()
     model = BayesianSVC(random_state=0).fit(X, y)
     found: Record = {
@@ -63,7 +62,7 @@ def in_this_process(n_classes: int) -> Record:
         "features": D,
         "inducing": len(model.inducing_points_),
         "fit_s": round(time.perf_counter() - start, 1),
-        "peak_gb": round((memory("VmHWM") - before) / 1e9, 2),
+        "peak_gb": round(peak_above(before) / 1e9, 2),
         "sweeps": int(model.n_iter_),
         "converged": bool(model.converged_),
         "loo_score": model.loo_score_,

@@ -13,6 +13,7 @@ import scale_page
 import scale_sweep
 import scale_thousands
 import torch
+from _problems import clusters
 from scale_model import Size
 
 ROOT = Path(scale_model.__file__).resolve().parents[1]
@@ -84,7 +85,7 @@ def test_machines_share_rows_and_pay_for_messages():
 
 
 def test_a_sweep_in_chunks_is_the_sweep_of_the_library():
-    X, y = scale_sweep.clusters(6000, 4, 3)
+    X, y = clusters(6000, 4, 3)
     problem = scale_sweep.SweepProblem.of(X, y, 8)
     with torch.no_grad():
         whole = problem.sweep(None, 6000)
@@ -94,7 +95,7 @@ def test_a_sweep_in_chunks_is_the_sweep_of_the_library():
 
 
 def test_products_are_as_many_as_the_rows_ask_for():
-    X, y = scale_sweep.clusters(3000, 4, 3)
+    X, y = clusters(3000, 4, 3)
     problem = scale_sweep.SweepProblem.of(X, y, 8)
     with torch.no_grad():
         found = scale_sweep.products(problem, None, 1000)
