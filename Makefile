@@ -11,17 +11,17 @@ PEERS_VENV ?= .venv-peers
 
 env: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml studies/pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 ifeq ($(strip $(TORCH)),)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]" -e "./studies[test]"
 else
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" -e ".[dev]" -e "./studies[test]"
 endif
 	@touch $@
 
-# What benchmarks/peers.py races against. TensorFlow wants its own versions of numpy and others, so GPflow
+# What studies/benchmarks/peers.py races against. TensorFlow wants its own versions of numpy and others, so GPflow
 # lives apart; GPyTorch shares our torch.
 peers-env: env
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "gpytorch==1.15.2"
@@ -36,8 +36,8 @@ demo: env
 	@echo "Open demo-output/penguins.html in a browser."
 
 lint: env
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests studies examples
+	$(BIN)/ruff format --check src tests studies examples
 
 types: env
 	$(BIN)/mypy
@@ -50,17 +50,17 @@ test-all: lint types
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "slow or not slow"
 
 benchmarks: env
-	$(BIN)/python benchmarks/limits.py --json results/benchmarks/limits.json
-	$(BIN)/python benchmarks/startup.py --json results/benchmarks/startup.json
-	$(BIN)/python benchmarks/quality.py --json results/benchmarks/quality.json
+	$(BIN)/python studies/benchmarks/limits.py --json results/benchmarks/limits.json
+	$(BIN)/python studies/benchmarks/startup.py --json results/benchmarks/startup.json
+	$(BIN)/python studies/benchmarks/quality.py --json results/benchmarks/quality.json
 
 race: peers-env
-	$(BIN)/python benchmarks/peers.py --json results/benchmarks/peers.json
+	$(BIN)/python studies/benchmarks/peers.py --json results/benchmarks/peers.json
 
 # Every model of the library on ten sets, and SVGPClassifier against GPflow step by step.
 family: peers-env
-	$(BIN)/python benchmarks/family.py --json results/benchmarks/family.json
-	$(BIN)/python benchmarks/svgp.py --json results/benchmarks/svgp.json
+	$(BIN)/python studies/benchmarks/family.py --json results/benchmarks/family.json
+	$(BIN)/python studies/benchmarks/svgp.py --json results/benchmarks/svgp.json
 
 figures: env
 	$(BIN)/python docs/figures/decision_regions.py

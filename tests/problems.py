@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bayesvm.core.kernels import RBF, Kernel, Params
-from bayesvm.inference.blocks import TrainingRows
+from bayesvm._core.kernels import RBF, Kernel, Params
+from bayesvm._inference.blocks import TrainingRows
 
 DTYPE = torch.float64
 

@@ -75,14 +75,14 @@ def test_there_is_something_to_check():
 @pytest.mark.parametrize("path", core, ids=_name)
 def test_core_imports_torch_and_core_alone(path):
     assert _third_party(path) <= {"torch"}
-    # "from bayesvm.core import x" is recorded as bayesvm.core and bayesvm.core.x
-    assert all(_starts(name, "bayesvm.core") for name in _of_the_library(path))
+    # "from bayesvm._core import x" is recorded as bayesvm._core and bayesvm._core.x
+    assert all(_starts(name, "bayesvm._core") for name in _of_the_library(path))
 
 
 @pytest.mark.parametrize("path", inference, ids=_name)
 def test_inference_imports_core_and_inference_alone(path):
     assert _third_party(path) <= {"torch"}
-    allowed = ("bayesvm.core", "bayesvm.inference", "bayesvm.progress")
+    allowed = ("bayesvm._core", "bayesvm._inference", "bayesvm._progress")
     assert all(_starts(name, *allowed) for name in _of_the_library(path))
 
 
@@ -97,11 +97,11 @@ def test_inference_never_names_a_likelihood(path):
 def test_networks_stand_on_the_core(path):
     """Heads share formulas with the estimators, but none of their stages."""
     own = (
-        "bayesvm.core",
+        "bayesvm._core",
         "bayesvm.nn",
-        "bayesvm.progress",
-        "bayesvm.files",
-        "bayesvm.lazy",
+        "bayesvm._progress",
+        "bayesvm._files",
+        "bayesvm._lazy",
         "bayesvm._version",
     )
     assert all(_starts(name, *own) for name in _of_the_library(path) - {"bayesvm"})
@@ -118,7 +118,14 @@ def test_only_applications_know_of_networks(path):
 
 @pytest.mark.parametrize("path", active, ids=_name)
 def test_active_learning_stands_on_core_and_estimators(path):
-    own = ("bayesvm.core", "bayesvm.latents", "bayesvm.model", "bayesvm.tables", "bayesvm.active", *PUBLIC)
+    own = (
+        "bayesvm._core",
+        "bayesvm._prediction",
+        "bayesvm._model",
+        "bayesvm.tables",
+        "bayesvm.active",
+        *PUBLIC,
+    )
     assert all(name == "bayesvm" or _starts(name, *own) for name in _of_the_library(path))
     # scikit-activeml where its class is subclassed; the loop does without.
     face = {"skactiveml"} if path.name == "policies.py" else set()
@@ -133,7 +140,7 @@ def test_only_applications_know_of_active_learning(path):
 
 @pytest.mark.parametrize("path", adversarial, ids=_name)
 def test_attacks_and_detectors_stand_on_core_and_networks(path):
-    own = ("bayesvm.core", "bayesvm.nn", "bayesvm.adversarial", "bayesvm.lazy")
+    own = ("bayesvm._core", "bayesvm.nn", "bayesvm.adversarial", "bayesvm._lazy")
     assert all(_starts(name, *own) for name in _of_the_library(path))
     # The toolbox where its classes are subclassed; scores and attacks do without.
     face = {"art"} if path.name in ("estimator.py", "detector.py") else set()
@@ -150,8 +157,14 @@ def test_only_applications_know_of_adversarial_images(path):
 @pytest.mark.parametrize("path", compiled, ids=_name)
 def test_compiled_predictors_stand_on_numpy(path):
     """They are made from a model; once made, they need nothing of the library but each other."""
-    own = ("bayesvm.compiled", "bayesvm.files", "bayesvm._version")
-    stages = ("bayesvm.core", "bayesvm.local_part", "bayesvm.model", "bayesvm.prediction", "bayesvm.scaling")
+    own = ("bayesvm._compiled", "bayesvm._files", "bayesvm._version")
+    stages = (
+        "bayesvm._core",
+        "bayesvm._fit.local",
+        "bayesvm._model",
+        "bayesvm._prediction",
+        "bayesvm._fit.rows",
+    )
     if path.name == "folding.py":
         assert all(_starts(name, *own, *stages) for name in _of_the_library(path))
         assert _third_party(path) <= {"numpy", "scipy"}
@@ -166,7 +179,7 @@ def test_compiled_predictors_stand_on_numpy(path):
 @pytest.mark.parametrize("path", streaming, ids=_name)
 def test_streaming_stands_on_the_stages_of_a_fit(path):
     """Passes are sent to other processes: no estimator and no engine but the local one goes with them."""
-    above = ("bayesvm.estimators", "bayesvm.plotting", "bayesvm.persistence", "bayesvm.compiled")
+    above = ("bayesvm.estimators", "bayesvm.plotting", "bayesvm._persistence", "bayesvm._compiled")
     assert not any(_starts(name, *above) for name in _of_the_library(path))
     assert _third_party(path) <= {"torch", "numpy"} | (
         {"pyarrow"} if path.name.startswith("arrow") else set()
@@ -175,12 +188,12 @@ def test_streaming_stands_on_the_stages_of_a_fit(path):
 
 @pytest.mark.parametrize("path", [*core, *inference, *middle], ids=_name)
 def test_stages_of_a_fit_do_not_know_of_streaming(path):
-    assert not any(_starts(name, "bayesvm.streaming") for name in _of_the_library(path))
+    assert not any(_starts(name, "bayesvm._fit") for name in _of_the_library(path))
 
 
 @pytest.mark.parametrize("path", distributed, ids=_name)
 def test_the_cluster_stands_on_streaming_and_estimators(path):
-    own = ("bayesvm.distributed", "bayesvm.streaming", "bayesvm.estimators", "bayesvm.lazy")
+    own = ("bayesvm.distributed", "bayesvm._fit", "bayesvm.estimators", "bayesvm._lazy")
     assert all(_starts(name, *own) for name in _of_the_library(path))
     assert _third_party(path) <= {"numpy", "pandas", "sklearn"}  # Dask itself by dependencies.py
 
@@ -202,11 +215,11 @@ PUBLIC = (
     "bayesvm.load",
     "bayesvm.save",
     "bayesvm._version",
-    "bayesvm.estimators.bayesian_svc",
-    "bayesvm.files",
-    "bayesvm.lazy",
+    "bayesvm._svc",
+    "bayesvm._files",
+    "bayesvm._lazy",
     "bayesvm.metrics",
-    "bayesvm.persistence",
+    "bayesvm._persistence",
     "bayesvm.plotting",
 )
 
@@ -220,11 +233,11 @@ def _allowed(path: Path) -> tuple[tuple[str, ...], set[str]]:
         packages = science | {"pandas", "jinja2", "markupsafe", "matplotlib"}
         return (*PUBLIC, "bayesvm.tables", "bayesvm.report"), packages
     if _within(path, "datasets"):
-        return ("bayesvm.datasets", "bayesvm.lazy"), {"numpy"}
+        return ("bayesvm_studies.datasets", "bayesvm._lazy"), {"numpy"}
     if _within(path, "experiments"):
         models = ("bayesvm.BinaryBayesianSVC", "bayesvm.OneVsRestBayesianSVC", "bayesvm.SVGPClassifier")
         # Of the report only how figures come into a page; of torch what peers made with it need.
-        modules = (*PUBLIC, *models, "bayesvm.datasets", "bayesvm.experiments", "bayesvm.report.svg")
+        modules = (*PUBLIC, *models, "bayesvm_studies.datasets", "bayesvm_studies", "bayesvm.report._figures")
         if _within(path.parent, "experiments") and path.parent.name == "images":
             modules = (*modules, "bayesvm.nn")
         if path.parent.name == "adversarial":
@@ -233,7 +246,7 @@ def _allowed(path: Path) -> tuple[tuple[str, ...], set[str]]:
             modules = (*modules, "bayesvm.active")
         return modules, science | {"jinja2", "matplotlib", "torch"}
     packages = science | {"pandas", "typer", "rich"}
-    modules = ("bayesvm.active", "bayesvm.tables", "bayesvm.report", "bayesvm.experiments", "bayesvm.cli")
+    modules = ("bayesvm.active", "bayesvm.tables", "bayesvm.report", "bayesvm_studies", "bayesvm._cli")
     return (*PUBLIC, *modules), packages
 
 
@@ -246,7 +259,7 @@ def test_applications_use_the_public_face(path):
 
 @pytest.mark.parametrize("path", [p for p in FILES if _within(p, "tables", "report", "datasets")], ids=_name)
 def test_only_the_command_line_knows_of_experiments(path):
-    assert not any(_starts(name, "bayesvm.experiments") for name in _of_the_library(path))
+    assert not any(_starts(name, "bayesvm_studies") for name in _of_the_library(path))
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if _within(p, "experiments")], ids=_name)
@@ -259,7 +272,7 @@ def test_competitors_are_imported_when_they_run(path):
 def test_the_library_knows_nothing_of_its_applications(path):
     applications = tuple(f"bayesvm.{name}" for name in APPLICATIONS)
     if path.name == "__main__.py":
-        assert _of_the_library(path) <= {"bayesvm.cli", "bayesvm.cli.main"}
+        assert _of_the_library(path) <= {"bayesvm._cli", "bayesvm._cli.main"}
     elif path.parent.name == "active" and path.name.startswith("label"):
         # Labelling a table goes through the pipeline of tables; the loop itself knows arrays alone.
         assert not any(
@@ -272,8 +285,8 @@ def test_the_library_knows_nothing_of_its_applications(path):
 @pytest.mark.parametrize("path", [p for p in FILES if _within(p, "estimators")], ids=_name)
 def test_estimators_hold_no_formulas(path):
     """They may speak of kernels; likelihoods, quadrature and Gaussians are below them."""
-    core_parts = {name for name in _of_the_library(path) if _starts(name, "bayesvm.core")}
-    assert all(_starts(name, "bayesvm.core.kernels") or name == "bayesvm.core" for name in core_parts)
+    core_parts = {name for name in _of_the_library(path) if _starts(name, "bayesvm._core")}
+    assert all(_starts(name, "bayesvm._core.kernels") or name == "bayesvm._core" for name in core_parts)
 
 
 @pytest.mark.parametrize("path", FILES, ids=_name)
@@ -374,11 +387,11 @@ def test_importing_scores_and_attacks_does_without_the_toolbox():
 
 def test_importing_the_applications_is_light():
     """Names come when they are used, so that help comes at once."""
-    loaded = _loaded_by("import bayesvm, bayesvm.tables, bayesvm.cli, bayesvm.__main__")
+    loaded = _loaded_by("import bayesvm, bayesvm.tables, bayesvm._cli, bayesvm.__main__")
     assert not loaded & (OPTIONAL | {"numpy", "scipy", "sklearn", "torch"})
-    loaded = _loaded_by("import bayesvm.datasets, bayesvm.experiments, bayesvm.experiments.worker")
-    loaded |= _loaded_by("import bayesvm.datasets.images, bayesvm.experiments.images")
-    loaded |= _loaded_by("import bayesvm.experiments.active, bayesvm.experiments.adversarial")
+    loaded = _loaded_by("import bayesvm_studies.datasets, bayesvm_studies, bayesvm_studies.worker")
+    loaded |= _loaded_by("import bayesvm_studies.datasets.images, bayesvm_studies.images")
+    loaded |= _loaded_by("import bayesvm_studies.active, bayesvm_studies.adversarial")
     assert not loaded & (OPTIONAL | {"numpy", "scipy", "sklearn", "torch"})
 
 

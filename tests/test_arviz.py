@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from bayesvm import BayesianSVC, BinaryBayesianSVC, LinearBayesianSVC, SVGPClassifier
-from bayesvm.chains_export import to_arviz
-from bayesvm.core.likelihoods import BinaryHinge
-from bayesvm.fitted_chains import FittedChains, fitted_chains
-from bayesvm.inference import gibbs
+from bayesvm._chains import FittedChains, fitted_chains, to_arviz
+from bayesvm._core.likelihoods import BinaryHinge
+from bayesvm._inference import gibbs
 from tests.inference.posteriors import chains_of, task_of
 from tests.problems import classification_rows
 

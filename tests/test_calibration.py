@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from bayesvm import calibration, defaults
-from bayesvm.calibration import SPREADS, TEMPERATURES, fit_calibration, fit_offsets, loss_curve
-from bayesvm.core.predictive import expected_softmax
+from bayesvm._core.predictive import expected_softmax
+from bayesvm._fit import calibration, defaults
+from bayesvm._fit.calibration import SPREADS, TEMPERATURES, fit_calibration, fit_offsets, loss_curve
 from tests.problems import moments, uniform
 
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from bayesvm.files import replacing
+from bayesvm._files import replacing
 
 
 def names(folder):

@@ -6,13 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bayesvm import hyperparameters
-from bayesvm.core.kernels import RBF, resolve_kernel
-from bayesvm.core.likelihoods import BinaryHinge, MulticlassHinge
-from bayesvm.core.sites import dense_statistics
-from bayesvm.hyperparameters import LearningOptions, learn_kernel, start_sites
-from bayesvm.learning_sample import LearningSample
-from bayesvm.progress import silent
+from bayesvm._core.kernels import RBF, resolve_kernel
+from bayesvm._core.likelihoods import BinaryHinge, MulticlassHinge
+from bayesvm._core.sites import dense_statistics
+from bayesvm._fit import kernel as hyperparameters
+from bayesvm._fit.kernel import LearningOptions, LearningSample, learn_kernel, start_sites
+from bayesvm._progress import silent
 from tests.problems import classification_rows, uniform
 from tests.reference import gaussian_from_sites, multiclass_hinge_on_fine_grid
 

@@ -5,18 +5,18 @@ import itertools
 import pytest
 import torch
 
-from bayesvm.core import gaussian
-from bayesvm.core.kernels import RBF, Product
-from bayesvm.core.kernels.linear import Constant
-from bayesvm.core.likelihoods import AugmentedBinaryHinge, BinaryHinge, MulticlassHinge
-from bayesvm.core.sites import dense_statistics
-from bayesvm.inference import coordinate
-from bayesvm.inference.blocks import TrainingRows
-from bayesvm.inference.evaluate import Ascent, evaluate
-from bayesvm.inference.natural_parameters import Natural
-from bayesvm.inference.rivals import AllRivals
-from bayesvm.leave_one_out import leave_one_out
-from bayesvm.progress import silent
+from bayesvm._core import gaussian
+from bayesvm._core.gaussian import Natural
+from bayesvm._core.kernels import RBF, Product
+from bayesvm._core.kernels.linear import Constant
+from bayesvm._core.likelihoods import AugmentedBinaryHinge, BinaryHinge, MulticlassHinge
+from bayesvm._core.sites import dense_statistics
+from bayesvm._fit.leave_one_out import leave_one_out
+from bayesvm._inference import coordinate
+from bayesvm._inference.blocks import TrainingRows
+from bayesvm._inference.rivals import AllRivals
+from bayesvm._inference.task import Ascent, evaluate
+from bayesvm._progress import silent
 from tests.inference.bounds import bound, covariance, settle
 from tests.problems import all_features, classification_rows, normal, uniform
 from tests.reference import dense_binary_posterior, gaussian_from_sites

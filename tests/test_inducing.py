@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bayesvm.inducing import choose_inducing
+from bayesvm._fit.kernel import choose_inducing
 from tests.problems import normal, uniform
 
 

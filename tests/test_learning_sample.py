@@ -2,8 +2,8 @@
 
 import torch
 
-from bayesvm import defaults
-from bayesvm.learning_sample import learning_sample
+from bayesvm._fit import defaults
+from bayesvm._fit.kernel import learning_sample
 from tests.problems import labels, normal, uniform
 
 

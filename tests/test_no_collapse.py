@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from sklearn.model_selection import train_test_split
 
-from bayesvm import BayesianSVC, defaults
+from bayesvm import BayesianSVC
+from bayesvm._fit import defaults
 
 DATA = Path(os.environ.get("BAYESVM_DATA", Path(__file__).parents[2] / "shared" / "data" / "pmlb"))
 

@@ -17,9 +17,9 @@ from sklearn.preprocessing import StandardScaler
 
 import bayesvm
 from bayesvm import BayesianSVC, SVGPClassifier
-from bayesvm.core.likelihoods import Softmax
+from bayesvm._core.likelihoods import Softmax
+from bayesvm._persistence import TRUSTED_TYPES
 from bayesvm.kernels import KERNEL_NAMES, RBF
-from bayesvm.persistence import TRUSTED_TYPES
 
 from .estimators.data import FAST, assert_sound, problem, three_blobs
 
@@ -95,7 +95,7 @@ def test_pipeline_of_frames_with_string_labels(way, tmp_path):
 def test_unfitted_models_and_streams_can_be_saved(tmp_path, monkeypatch):
     fresh = saved(BayesianSVC(n_inducing=5), tmp_path / "fresh.skops")
     assert fresh.get_params() == BayesianSVC(n_inducing=5).get_params()
-    monkeypatch.setattr("bayesvm.online._MEMORY_ROWS", 30)
+    monkeypatch.setattr("bayesvm._fit.partial_fit._MEMORY_ROWS", 30)
     X, y = three_blobs()
     model = BayesianSVC(**FAST).partial_fit(X, y, classes=[0, 1, 2])
     again = saved(model, tmp_path / "stream.skops")

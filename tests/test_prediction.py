@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from bayesvm import BayesianSVC, prediction
+from bayesvm import BayesianSVC, _prediction
 
 from .estimators.data import FAST, problem
 
@@ -15,7 +15,7 @@ def test_many_rows_at_once(n_classes, dtype, tolerance):
     """Variances then come from products with inverse factors instead of solves."""
     X, y = problem(n_classes)
     model = BayesianSVC(20, dtype=dtype, local=False, **FAST).fit(X, y)
-    many = np.random.default_rng(0).normal(size=(prediction._ROWS_FOR_ROOTS + 7, X.shape[1]))
+    many = np.random.default_rng(0).normal(size=(_prediction._ROWS_FOR_ROOTS + 7, X.shape[1]))
     few = np.concatenate([model.predict_proba(part) for part in np.array_split(many, 5)])
     assert_allclose(model.predict_proba(many), few, rtol=0, atol=tolerance)
     mean, std = model.predict_latent(many)

@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from bayesvm import prediction, prediction_from_draws
-from bayesvm.calibration import Deviations, fit_calibration
-from bayesvm.core.kernels import RBF
-from bayesvm.core.likelihoods import BinaryHinge, MulticlassHinge, Probabilities, Softmax
-from bayesvm.inference import gibbs
-from bayesvm.inference import slice as elliptical
-from bayesvm.latents import common_part, spread_of_draws
-from bayesvm.leave_one_out import leave_one_out
-from bayesvm.model import Model
-from bayesvm.scaling import Scaler, fit_scaler
-from bayesvm.summary import summarise
-from bayesvm.training import Trained
+from bayesvm import _prediction
+from bayesvm._core.kernels import RBF
+from bayesvm._core.likelihoods import BinaryHinge, MulticlassHinge, Probabilities, Softmax
+from bayesvm._fit.calibration import Deviations, fit_calibration
+from bayesvm._fit.leave_one_out import leave_one_out, summarise
+from bayesvm._fit.rows import Scaler, fit_scaler
+from bayesvm._fit.train import Trained
+from bayesvm._inference import gibbs
+from bayesvm._inference import slice as elliptical
+from bayesvm._model import Model
+from bayesvm._prediction import common_part, spread_of_draws
 from tests.inference.posteriors import chains_of, moments, task_of
 from tests.problems import classification_rows
 
@@ -65,18 +64,18 @@ NEW = np.random.default_rng(9).normal(scale=1.5, size=(40, 2))
 @pytest.mark.parametrize(("n_latents", "n_classes"), [(1, 2), (3, 3), (5, 5)])
 def test_draws_of_a_gaussian_predict_what_the_gaussian_predicts(n_latents, n_classes):
     drawn, known = _pair(_model(n_latents, n_classes, seed=n_classes))
-    p, q = prediction.proba(drawn, NEW), prediction.proba(known, NEW)
+    p, q = _prediction.proba(drawn, NEW), _prediction.proba(known, NEW)
     np.testing.assert_allclose(p.sum(1), 1.0)
     np.testing.assert_allclose(p, q, atol=0.02)
     for part, whole in zip(
-        prediction.uncertainty(drawn, NEW), prediction.uncertainty(known, NEW), strict=True
+        _prediction.uncertainty(drawn, NEW), _prediction.uncertainty(known, NEW), strict=True
     ):
         np.testing.assert_allclose(part, whole, atol=0.03)
-    ratio, exact = prediction.variation_ratio(drawn, NEW), prediction.variation_ratio(known, NEW)
+    ratio, exact = _prediction.variation_ratio(drawn, NEW), _prediction.variation_ratio(known, NEW)
     np.testing.assert_allclose(ratio, exact, atol=0.03)
-    mean_std = prediction.map_rows(drawn, NEW, lambda F, s2: (F, s2.sqrt()), 1)
+    mean_std = _prediction.map_rows(drawn, NEW, lambda F, s2: (F, s2.sqrt()), 1)
     for ours, theirs in zip(
-        mean_std, prediction.map_rows(known, NEW, lambda F, s2: (F, s2.sqrt()), 1), strict=True
+        mean_std, _prediction.map_rows(known, NEW, lambda F, s2: (F, s2.sqrt()), 1), strict=True
     ):
         np.testing.assert_allclose(ours, theirs, atol=0.06)
 
@@ -85,7 +84,7 @@ def test_log_ratios_are_finite_and_ordered_where_no_draw_disagrees():
     model = _model(3, 3, seed=1)
     sure = replace(model, m=40.0 * model.m, draws=model.draws + 39.0 * model.m)
     drawn, known = _pair(sure)
-    ours, theirs = prediction.log_ratio(drawn, NEW), prediction.log_ratio(known, NEW)
+    ours, theirs = _prediction.log_ratio(drawn, NEW), _prediction.log_ratio(known, NEW)
     assert np.isfinite(ours).all()
     # Residuals far from the inducing points leave some rows unsure; the others are ordered as by quadrature.
     tail = theirs < np.log(1e-4)
@@ -98,22 +97,22 @@ def test_log_ratios_are_finite_and_ordered_where_no_draw_disagrees():
 
 def test_batches_do_not_matter(monkeypatch):
     drawn, _ = _pair(_model(3, 3, seed=2))
-    whole = prediction.proba(drawn, NEW), prediction.log_ratio(drawn, NEW)
-    monkeypatch.setattr(prediction_from_draws, "_BLOCK_NUMBERS", 1)
-    np.testing.assert_allclose(prediction.proba(drawn, NEW), whole[0], rtol=1e-12)
-    np.testing.assert_allclose(prediction.log_ratio(drawn, NEW), whole[1], rtol=1e-9)
-    np.testing.assert_allclose(prediction.proba(drawn, NEW[::-1])[::-1], whole[0], rtol=1e-12)
+    whole = _prediction.proba(drawn, NEW), _prediction.log_ratio(drawn, NEW)
+    monkeypatch.setattr(_prediction, "_BLOCK_NUMBERS", 1)
+    np.testing.assert_allclose(_prediction.proba(drawn, NEW), whole[0], rtol=1e-12)
+    np.testing.assert_allclose(_prediction.log_ratio(drawn, NEW), whole[1], rtol=1e-9)
+    np.testing.assert_allclose(_prediction.proba(drawn, NEW[::-1])[::-1], whole[0], rtol=1e-12)
 
 
 @pytest.mark.parametrize(("n_latents", "n_classes"), [(1, 2), (3, 3)])
 def test_samples_of_latents_and_probabilities_have_the_moments_of_the_draws(n_latents, n_classes):
     drawn, _ = _pair(_model(n_latents, n_classes, seed=3))
-    f = prediction.sample_latents(drawn, NEW, 4000, torch.Generator().manual_seed(0))
-    F, s = prediction.map_rows(drawn, NEW, lambda F, s2: (F, s2.sqrt()), 1)
+    f = _prediction.sample_latents(drawn, NEW, 4000, torch.Generator().manual_seed(0))
+    F, s = _prediction.map_rows(drawn, NEW, lambda F, s2: (F, s2.sqrt()), 1)
     np.testing.assert_allclose(f.mean(0), F, atol=0.1)
     np.testing.assert_allclose(f.std(0), s, rtol=0.08)
-    p = prediction.sample_probabilities(drawn, NEW, 4000, torch.Generator().manual_seed(0))
-    np.testing.assert_allclose(p.mean(0), prediction.proba(drawn, NEW), atol=0.03)
+    p = _prediction.sample_probabilities(drawn, NEW, 4000, torch.Generator().manual_seed(0))
+    np.testing.assert_allclose(p.mean(0), _prediction.proba(drawn, NEW), atol=0.03)
 
 
 def test_centred_draws_have_the_variances_of_the_functions_they_came_from():
@@ -139,12 +138,12 @@ def test_samples_of_centred_draws_have_the_predicted_spread_and_the_same_differe
     model = _model(3, 3, seed=7)
     draws = model.draws - model.draws.mean(1, keepdims=True)
     drawn, _ = _pair(replace(model, draws=draws, centred=True))
-    f = prediction.sample_latents(drawn, NEW, 6000, torch.Generator().manual_seed(0))
-    mean, std = prediction.map_rows(drawn, NEW, lambda F, s2: (F, s2.sqrt()), 1)
+    f = _prediction.sample_latents(drawn, NEW, 6000, torch.Generator().manual_seed(0))
+    mean, std = _prediction.map_rows(drawn, NEW, lambda F, s2: (F, s2.sqrt()), 1)
     np.testing.assert_allclose(f.mean(0), mean, atol=0.1)
     np.testing.assert_allclose(f.std(0), std, rtol=0.06)
     plain, _ = _pair(model)
-    other = prediction.sample_latents(plain, NEW, 6000, torch.Generator().manual_seed(0))
+    other = _prediction.sample_latents(plain, NEW, 6000, torch.Generator().manual_seed(0))
     lead, same = f[..., :1] - f[..., 1:], other[..., :1] - other[..., 1:]
     np.testing.assert_allclose(lead.std(0), same.std(0), rtol=0.06)
 
@@ -153,7 +152,7 @@ def test_a_single_draw_says_little_about_the_ratio():
     for n_latents, n_classes in ((1, 2), (3, 3), (8, 8)):
         model = _model(n_latents, n_classes, seed=6)
         lone, _ = _pair(replace(model, draws=model.draws[:1]))
-        ratio = prediction.log_ratio(lone, NEW)
+        ratio = _prediction.log_ratio(lone, NEW)
         assert (ratio > np.log(1.0 / 3.0)).all()
         assert (ratio <= np.log(1.0 - 1.0 / n_classes)).all()
 
@@ -173,16 +172,16 @@ class Known:
 def test_a_likelihood_of_its_own_takes_the_place_of_the_calibrated_softmax(n_latents):
     n_classes = max(2, n_latents)
     drawn, known = _pair(_model(n_latents, n_classes, seed=4, likelihood=Known()))
-    F = prediction.map_rows(known, NEW, lambda F, s2: (F,), 1)[0]
+    F = _prediction.map_rows(known, NEW, lambda F, s2: (F,), 1)[0]
     expected = torch.softmax(torch.as_tensor(F), 1).numpy()
-    np.testing.assert_allclose(prediction.proba(known, NEW), expected)
-    total, aleatoric, epistemic = prediction.uncertainty(known, NEW)
+    np.testing.assert_allclose(_prediction.proba(known, NEW), expected)
+    total, aleatoric, epistemic = _prediction.uncertainty(known, NEW)
     np.testing.assert_allclose(total, -(expected * np.log(expected)).sum(1))
     np.testing.assert_allclose(aleatoric + epistemic, total)
-    f = prediction.sample_latents(drawn, NEW, 3000, torch.Generator().manual_seed(1))
+    f = _prediction.sample_latents(drawn, NEW, 3000, torch.Generator().manual_seed(1))
     by_hand = torch.softmax(torch.as_tensor(f), 2).mean(0).numpy()
-    np.testing.assert_allclose(prediction.proba(drawn, NEW), by_hand, atol=0.03)
-    p = prediction.sample_probabilities(known, NEW, 50, torch.Generator().manual_seed(2))
+    np.testing.assert_allclose(_prediction.proba(drawn, NEW), by_hand, atol=0.03)
+    p = _prediction.sample_probabilities(known, NEW, 50, torch.Generator().manual_seed(2))
     np.testing.assert_allclose(p.sum(2), 1.0)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayesvm.rows import canonical_rows, hash_values, mix
+from bayesvm._fit.rows import canonical_rows, hash_values, mix
 
 
 def _data(n=50, seed=0):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bayesvm.scaling import fit_scaler
+from bayesvm._fit.rows import fit_scaler
 
 
 def _data():

@@ -8,13 +8,12 @@ import pytest
 import torch
 
 from bayesvm import BayesianSVC
-from bayesvm.core.likelihoods import MulticlassHinge
-from bayesvm.inference import coordinate
-from bayesvm.inference.natural_parameters import Natural
-from bayesvm.inference.rivals import AllRivals, OneRival
-from bayesvm.leave_one_out import leave_one_out
-from bayesvm.progress import silent
-from bayesvm.short_classes import short_classes
+from bayesvm._core.gaussian import Natural
+from bayesvm._core.likelihoods import MulticlassHinge
+from bayesvm._fit.leave_one_out import leave_one_out, short_classes
+from bayesvm._inference import coordinate
+from bayesvm._inference.rivals import AllRivals, OneRival
+from bayesvm._progress import silent
 from tests.problems import all_features, classification_rows
 from tests.reference import gaussian_from_sites
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bayesvm import BayesianSVC
-from bayesvm.threads import threads_for
+from bayesvm._threads import threads_for
 from tests.estimators.data import FAST, three_blobs
 
 
@@ -31,7 +31,7 @@ def test_threads_come_back_after_an_error(four_threads):
 
 
 def test_a_fit_changes_nothing_for_others(four_threads, monkeypatch):
-    from bayesvm.estimators import fitting
+    from bayesvm._fit import fitting
 
     seen = []
     original = fitting.train

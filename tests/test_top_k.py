@@ -7,12 +7,12 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bayesvm import BayesianSVC, load, prediction, save
-from bayesvm.core.covariance import inducing_factor
-from bayesvm.core.kernels import RBF, Linear
-from bayesvm.model import LoadedModel, Model
-from bayesvm.scaling import Scaler
-from bayesvm.top_k import largest_probability, most_probable, top_k
+from bayesvm import BayesianSVC, _prediction, load, save
+from bayesvm._core.features import inducing_factor
+from bayesvm._core.kernels import RBF, Linear
+from bayesvm._fit.rows import Scaler
+from bayesvm._model import LoadedModel, Model
+from bayesvm._top_k import largest_probability, most_probable, top_k
 from tests.problems import normal, uniform
 
 C, P, D = 600, 6, 3
@@ -48,7 +48,7 @@ X = normal(40, D, seed=9).numpy()
 def test_probabilities_agree_with_those_of_all_classes_to_what_is_left_out(kernel, max_left_out):
     model = _model(kernel)
     best, p, left_out = top_k(model, X, 5, max_left_out)
-    full = prediction.proba(model, X)
+    full = _prediction.proba(model, X)
     of_best = np.take_along_axis(full, best, 1)
     assert (left_out <= max_left_out).all()
     assert (of_best <= p + 1e-12).all()
@@ -69,13 +69,13 @@ def test_flat_probabilities_are_computed_for_all_classes():
     model = _model(sharpness=0.01, temperature=0.25)
     best, p, left_out = top_k(model, X, 3, 1e-3)
     assert_array_equal(left_out, 0.0)
-    assert_allclose(p, np.take_along_axis(prediction.proba(model, X), best, 1))
+    assert_allclose(p, np.take_along_axis(_prediction.proba(model, X), best, 1))
 
 
 @pytest.mark.parametrize("sharpness", [4.0, 0.3])
 def test_the_most_probable_class_is_the_argmax(sharpness):
     model = _model(sharpness=sharpness)
-    full = prediction.proba(model, X)
+    full = _prediction.proba(model, X)
     assert_array_equal(most_probable(model, X), full.argmax(1))
     assert_allclose(largest_probability(model, X), full.max(1), rtol=1e-12)
 
@@ -95,7 +95,7 @@ def test_models_without_independent_latents_use_all_classes():
     pooled = replace(model, model=replace(model.model, pooled=True))
     best, p, left_out = top_k(pooled, X, 3, 1e-3)
     assert_array_equal(left_out, 0.0)
-    assert_allclose(p, np.take_along_axis(prediction.proba(pooled, X), best, 1))
+    assert_allclose(p, np.take_along_axis(_prediction.proba(pooled, X), best, 1))
 
 
 @pytest.fixture(scope="module")

@@ -25,18 +25,18 @@ from matplotlib.axes import Axes
 from sklearn.datasets import load_iris, load_wine
 
 from bayesvm import BayesianSVC
-from bayesvm.core import gaussian
-from bayesvm.core.likelihoods import AugmentedBinaryHinge, BinaryHinge, Likelihood, MulticlassHinge
-from bayesvm.core.predictive import expected_softmax
-from bayesvm.inference import coordinate, gibbs
-from bayesvm.inference import slice as elliptical
-from bayesvm.inference.blocks import TrainingRows
-from bayesvm.inference.chains import Chains
-from bayesvm.inference.natural_parameters import Natural
-from bayesvm.inference.rivals import AllRivals, OneRival, RivalRule
-from bayesvm.inference.task import Member, Method, Settings, Task
-from bayesvm.progress import silent
-from bayesvm.scaling import fit_scaler
+from bayesvm._core import gaussian
+from bayesvm._core.gaussian import Natural
+from bayesvm._core.likelihoods import AugmentedBinaryHinge, BinaryHinge, Likelihood, MulticlassHinge
+from bayesvm._core.predictive import expected_softmax
+from bayesvm._fit.rows import fit_scaler
+from bayesvm._inference import coordinate, gibbs
+from bayesvm._inference import slice as elliptical
+from bayesvm._inference.blocks import TrainingRows
+from bayesvm._inference.chains import Chains
+from bayesvm._inference.rivals import AllRivals, OneRival, RivalRule
+from bayesvm._inference.task import Member, Method, Settings, Task
+from bayesvm._progress import silent
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

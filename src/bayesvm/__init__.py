@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bayesvm._lazy import lazy_names
 from bayesvm._version import __version__
-from bayesvm.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from bayesvm.chains_export import to_arviz
-    from bayesvm.compiled.predictor import CompiledPredictor
-    from bayesvm.estimators.bayesian_svc import BayesianSVC
-    from bayesvm.estimators.binary_svc import BinaryBayesianSVC
-    from bayesvm.estimators.linear_svc import LinearBayesianSVC
-    from bayesvm.estimators.one_vs_rest_svc import OneVsRestBayesianSVC
-    from bayesvm.estimators.svgp_classifier import SVGPClassifier
-    from bayesvm.persistence import load, save
-    from bayesvm.prediction import Uncertainty
+    from bayesvm._chains import to_arviz
+    from bayesvm._compiled.predictor import CompiledPredictor
+    from bayesvm._linear import LinearBayesianSVC
+    from bayesvm._persistence import load, save
+    from bayesvm._prediction import Uncertainty
+    from bayesvm._svc import BayesianSVC, BinaryBayesianSVC, OneVsRestBayesianSVC
+    from bayesvm._svgp import SVGPClassifier
 
 __all__ = [
     "BayesianSVC",
@@ -35,16 +33,16 @@ __all__ = [
 # Public names come from their modules when first asked for, so that
 # `bayesvm --help` does not wait for torch.
 _HOME = {
-    "BayesianSVC": "bayesvm.estimators.bayesian_svc",
-    "BinaryBayesianSVC": "bayesvm.estimators.binary_svc",
-    "CompiledPredictor": "bayesvm.compiled.predictor",
-    "LinearBayesianSVC": "bayesvm.estimators.linear_svc",
-    "OneVsRestBayesianSVC": "bayesvm.estimators.one_vs_rest_svc",
-    "SVGPClassifier": "bayesvm.estimators.svgp_classifier",
-    "Uncertainty": "bayesvm.prediction",
-    "load": "bayesvm.persistence",
-    "save": "bayesvm.persistence",
-    "to_arviz": "bayesvm.chains_export",
+    "BayesianSVC": "bayesvm._svc",
+    "BinaryBayesianSVC": "bayesvm._svc",
+    "CompiledPredictor": "bayesvm._compiled.predictor",
+    "LinearBayesianSVC": "bayesvm._linear",
+    "OneVsRestBayesianSVC": "bayesvm._svc",
+    "SVGPClassifier": "bayesvm._svgp",
+    "Uncertainty": "bayesvm._prediction",
+    "load": "bayesvm._persistence",
+    "save": "bayesvm._persistence",
+    "to_arviz": "bayesvm._chains",
 }
 
 __getattr__, __dir__ = lazy_names(globals(), _HOME)

@@ -1,6 +1,6 @@
 """``python -m bayesvm`` is the command ``bayesvm``."""
 
-from bayesvm.cli import main
+from bayesvm._cli import main
 
 if __name__ == "__main__":
     main()

@@ -1,6 +1,6 @@
 """Kernels to compose and the protocol to write one's own."""
 
-from bayesvm.core.kernels import (
+from bayesvm._core.kernels import (
     KERNEL_NAMES,
     RBF,
     AdditiveRBF,

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from bayesvm import BayesianSVC
-from bayesvm.active.batch import PosteriorCovariance, greedy_batch
-from bayesvm.active.rules import RULES
+from bayesvm.active._rules import RULES, PosteriorCovariance, greedy_batch
 from tests.active.problems import blobs, moons
 
 

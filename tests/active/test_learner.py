@@ -16,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from bayesvm import BayesianSVC
 from bayesvm.active import ActiveLearner
-from bayesvm.active.rules import RULES
+from bayesvm.active._rules import RULES
 from tests.active.problems import blobs, first_of_each, moons
 
 

@@ -15,8 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bayesvm import BayesianSVC
-from bayesvm.active.rules import RULES
-from bayesvm.active.scores import vote_scores
+from bayesvm.active._rules import RULES
+from bayesvm.active._scores import vote_scores
 from tests.active.problems import blobs, moons
 
 pytest.importorskip("skactiveml")
@@ -33,7 +33,7 @@ from skactiveml.pool import (
 )
 from skactiveml.utils import MISSING_LABEL, call_func
 
-from bayesvm.active.policies import POLICIES, Margin, PredictiveEntropy, VariationRatio
+from bayesvm.active._policies import POLICIES, Margin, PredictiveEntropy, VariationRatio
 
 FAST = {"hyperparameters": "fixed", "local": False, "random_state": 0}
 
@@ -319,7 +319,7 @@ def test_without_scikit_activeml_the_extra_is_named():
     program = (
         "import sys; sys.modules['skactiveml'] = None\n"
         "from bayesvm.active import ActiveLearner, RULES\n"
-        "try:\n    import bayesvm.active.policies\n"
+        "try:\n    import bayesvm.active._policies\n"
         "except ImportError as error: print(error)"
     )
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

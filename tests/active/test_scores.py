@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from bayesvm.active.scores import (
+from bayesvm.active._scores import (
     entropy_scores,
     margin_scores,
     mutual_information_scores,

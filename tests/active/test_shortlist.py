@@ -7,19 +7,20 @@ import pytest
 import torch
 
 from bayesvm import BayesianSVC
-from bayesvm.active.rules import RULES
-from bayesvm.active.scores import margin_scores, variation_ratio_scores
-from bayesvm.active.screening import can_screen, screened
-from bayesvm.active.shortlist import (
+from bayesvm._core.argmax import argmax_probability
+from bayesvm.active._rules import RULES
+from bayesvm.active._scores import margin_scores, variation_ratio_scores
+from bayesvm.active._shortlist import (
     ROUGHNESS,
     TOLERANCE,
     best_first,
+    can_screen,
     integrated_bound,
+    screened,
     top,
     top_by_variation_ratio,
     variation_ratio_bounds,
 )
-from bayesvm.core.argmax import argmax_probability
 from tests.active.problems import blobs, moons, random_moments
 
 
@@ -124,7 +125,7 @@ def test_screening_a_pool_finds_what_looking_at_every_row_finds(make, n_labelled
     )
     assert can_screen(model)
     # many blocks, so that later ones are pruned by what earlier ones found
-    monkeypatch.setattr("bayesvm.active.screening._BLOCK_ROWS", 100)
+    monkeypatch.setattr("bayesvm.active._shortlist._BLOCK_ROWS", 100)
     every = model.variation_ratio(pool)
     for k in (1, 20):
         rows, ratios = screened(model, pool, k)
@@ -184,9 +185,9 @@ def test_a_large_pool_is_asked_what_a_look_at_every_row_would_ask(policy, make, 
     eligible = np.random.default_rng(1).random(8000) < 0.9
     for n_labelled in (8, 40):
         model = BayesianSVC(n_inducing=16, local=False, random_state=0).fit(X[:n_labelled], y[:n_labelled])
-        monkeypatch.setattr("bayesvm.active.rules.PROMISING", 10**6)
+        monkeypatch.setattr("bayesvm.active._rules.PROMISING", 10**6)
         slow = RULES[policy].choose(model, pool, 3, eligible, np.random.default_rng(0))
-        monkeypatch.setattr("bayesvm.active.rules.PROMISING", 500)
+        monkeypatch.setattr("bayesvm.active._rules.PROMISING", 500)
         quick = RULES[policy].choose(model, pool, 3, eligible, np.random.default_rng(0))
         if policy == "margin":  # its shortlist is by a rough probability, and many rows are equally close
             scores = margin_scores(model.predict_proba(pool))
@@ -200,8 +201,8 @@ def test_threads_change_nothing(monkeypatch):
     X, y = blobs()
     pool = np.random.default_rng(0).uniform(-3, 3, (5000, 2))
     model = BayesianSVC(n_inducing=16, local=False, random_state=0).fit(X, y)
-    monkeypatch.setattr("bayesvm.active.screening._BLOCK_ROWS", 100)
-    monkeypatch.setattr("bayesvm.active.rules.PROMISING", 200)
+    monkeypatch.setattr("bayesvm.active._shortlist._BLOCK_ROWS", 100)
+    monkeypatch.setattr("bayesvm.active._rules.PROMISING", 200)
     before = torch.get_num_threads()
     found = []
     try:

@@ -8,9 +8,8 @@ import torch
 from torch import nn
 
 from bayesvm.adversarial import AdaptiveAttack, ImageModel, Rows, fgsm, pgd, score_images, score_rows
-from bayesvm.adversarial.attack import gradient_signs, step_along
-from bayesvm.adversarial.scores import SCORES
-from bayesvm.adversarial.surrogates import SURROGATES
+from bayesvm.adversarial._attack import SURROGATES, gradient_signs, step_along
+from bayesvm.adversarial._scores import SCORES
 from bayesvm.nn import HeadOutput
 
 

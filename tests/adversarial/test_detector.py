@@ -9,7 +9,7 @@ from art.attacks.evasion import FastGradientMethod
 from art.defences.detector.evasion import EvasionDetector
 
 from bayesvm.adversarial import SCORES, SQUEEZING, CombinedDetector, ScoreDetector, roc_auc
-from bayesvm.adversarial.evaluate import conformal_threshold
+from bayesvm.adversarial._evaluate import conformal_threshold
 
 
 @pytest.fixture(scope="module")

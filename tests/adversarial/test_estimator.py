@@ -10,14 +10,14 @@ from torch import nn
 from torch.nn import functional
 
 from bayesvm.adversarial import ImageModel, MixtureOutput
-from bayesvm.adversarial.outputs import log_probabilities
-from bayesvm.experiments.images.heads import SoftmaxHead
-from bayesvm.experiments.images.networks import paper_mnist
+from bayesvm.adversarial._model import log_probabilities
+from bayesvm_studies.images.heads import SoftmaxHead
+from bayesvm_studies.images.networks import paper_mnist
 
 art = pytest.importorskip("art")
 
 from bayesvm.adversarial import ArtClassifier  # noqa: E402
-from bayesvm.adversarial.estimator import LogOddsLoss  # noqa: E402
+from bayesvm.adversarial._estimator import LogOddsLoss  # noqa: E402
 
 
 def softmax_network(seed=0, dropout=0.0):

@@ -8,7 +8,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from bayesvm.adversarial import random_signs, roc_auc, tpr_at_fpr
-from bayesvm.adversarial.evaluate import conformal_threshold
+from bayesvm.adversarial._evaluate import conformal_threshold
 
 
 def scores(ties, seed=0):

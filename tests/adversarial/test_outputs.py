@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch.nn import functional
 
+from bayesvm._core.predictive import log_softmax_pairwise
 from bayesvm.adversarial import MixtureOutput
-from bayesvm.adversarial.outputs import in_double, log_odds_against, log_probabilities
-from bayesvm.core.predictive import log_softmax_pairwise
+from bayesvm.adversarial._model import in_double, log_odds_against, log_probabilities
 from bayesvm.nn import HeadOutput
 
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from bayesvm.adversarial import SCORES, MixtureOutput, Rows, score_images, score_rows, scores
-from bayesvm.experiments.images.outputs import SoftmaxOutput
+from bayesvm.adversarial import SCORES, MixtureOutput, Rows, _scores, score_images, score_rows
 from bayesvm.nn import BayesianSVMHead, HeadOutput
+from bayesvm_studies.images.outputs import SoftmaxOutput
 
 
 def head_output(mean, variance, temperature=2.0):
@@ -149,7 +149,7 @@ def test_blocks_change_nothing(monkeypatch, model, digits):
         rows = model.rows(digits.test[0][:23])
     whole = score_rows(rows)
     assert set(whole) == set(SCORES)
-    monkeypatch.setattr(scores, "_BLOCK_NUMBERS", 128 * 10 * 4)
+    monkeypatch.setattr(_scores, "_BLOCK_NUMBERS", 128 * 10 * 4)
     for name, value in score_rows(rows).items():
         # What is asked of the network again is asked in single precision.
         again = name in ("step_response", "feature_shift")

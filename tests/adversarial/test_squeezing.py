@@ -5,10 +5,9 @@ import torch
 from torch import nn
 
 from bayesvm.adversarial import ImageModel, Rows
-from bayesvm.adversarial.attack import fgsm
-from bayesvm.adversarial.outputs import log_odds_against, log_probabilities
-from bayesvm.adversarial.squeezing import SQUEEZING, fewer_levels, smoothed
-from bayesvm.adversarial.squeezing_attack import SqueezingAwareAttack
+from bayesvm.adversarial._attack import SqueezingAwareAttack, fgsm
+from bayesvm.adversarial._model import log_odds_against, log_probabilities
+from bayesvm.adversarial._scores import SQUEEZING, fewer_levels, smoothed
 
 
 @pytest.fixture

@@ -166,14 +166,14 @@ def test_ctrl_c_leaves_nothing(bayesvm, here, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bayesvm.tables.fitting.table_classifier", interrupted)
+    monkeypatch.setattr("bayesvm.tables._fitting.table_classifier", interrupted)
     answer = bayesvm("fit", "t.csv", "--target", "species")
     assert (answer.status, answer.out, answer.err) == (130, "", "bayesvm: interrupted\n")
     assert names(here) == ["t.csv"]
 
 
 def test_interrupted_fits_are_saved_and_told(bayesvm, here, monkeypatch):
-    from bayesvm.cli.progress import FitProgress
+    from bayesvm._cli.terminal import FitProgress
 
     def press_ctrl_c(self, estimator, context):
         if context.task_name == "kernel":
@@ -263,7 +263,7 @@ def test_faults_of_ours_are_told_as_such(bayesvm, here, monkeypatch):
     def broken(*args, **kwargs):
         raise RuntimeError("two\nlines")
 
-    monkeypatch.setattr("bayesvm.tables.fitting.table_classifier", broken)
+    monkeypatch.setattr("bayesvm.tables._fitting.table_classifier", broken)
     write_table(mixed_table(60), here / "t.csv")
     answer = bayesvm("fit", "t.csv", "--target", "species")
     assert answer.status == 1

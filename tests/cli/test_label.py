@@ -10,10 +10,8 @@ import pandas as pd
 import pytest
 
 import bayesvm as library
-from bayesvm.active.label_checks import row_checks
-from bayesvm.active.label_file import LabelFile, standing
-from bayesvm.active.label_sources import read_labels
-from bayesvm.active.labelling import Labelling
+from bayesvm.active._label_file import LabelFile, standing
+from bayesvm.active._labelling import Labelling, read_labels, row_checks
 from bayesvm.tables import fit_table, read_table, write_table
 
 

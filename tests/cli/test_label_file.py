@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bayesvm.active.answers import numbered, read_answer
-from bayesvm.active.label_file import Entry, LabelFile, is_label_file, standing
+from bayesvm.active._label_file import Entry, LabelFile, is_label_file, numbered, read_answer, standing
 
 SAID = [
     Entry(3, "ant", "label", "aa"),
@@ -126,7 +125,7 @@ def test_an_answer_survives_the_death_of_its_process(tmp_path):
     path = tmp_path / "a.csv"
     program = (
         "import os, signal\n"
-        "from bayesvm.active.label_file import Entry, LabelFile\n"
+        "from bayesvm.active._label_file import Entry, LabelFile\n"
         f"file = LabelFile({str(path)!r}, 'species')\n"
         "for row in range(5): file.add(Entry(row, 'ant'))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bayesvm.active.rules import RULES
-from bayesvm.cli.guard import run
+from bayesvm._cli.guard import run
+from bayesvm.active._rules import RULES
 from bayesvm.tables import read_table
 from tests.test_docs import python_blocks
 
@@ -59,7 +59,7 @@ def test_options_and_policies_on_the_page_exist(capsys):
 
 
 def test_the_file_on_the_page_is_one(tmp_path):
-    from bayesvm.active.label_file import LabelFile, standing
+    from bayesvm.active._label_file import LabelFile, standing
 
     (text,) = re.findall(r"^```text\n(row,.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     path = tmp_path / "pool.labels.csv"

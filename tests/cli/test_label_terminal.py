@@ -10,8 +10,8 @@ import sys
 import pandas as pd
 import pytest
 
-from bayesvm.active.label_file import LabelFile, standing
-from bayesvm.cli.label_dialogue import _confirmed
+from bayesvm._cli.label_dialogue import _confirmed
+from bayesvm.active._label_file import LabelFile, standing
 from bayesvm.tables import write_table
 from tests.cli.test_label import animals
 from tests.cli.test_process import COMMAND, SECONDS, Terminal, environment, plain

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bayesvm.cli import status
-from bayesvm.cli.guard import run
+from bayesvm._cli import guard
+from bayesvm._cli.guard import run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text(encoding="utf-8")
 
@@ -77,7 +77,7 @@ def test_examples_run(tmp_path, monkeypatch, capsysbinary):
 
 def test_statuses_are_those_of_the_page():
     listed = {int(number) for number in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)}
-    assert listed == {getattr(status, name) for name in status.__all__}
+    assert listed == {getattr(guard, name) for name in guard.__all__}
 
 
 @pytest.mark.parametrize("command", ["fit", "predict", "evaluate", "info"])

@@ -154,9 +154,9 @@ def test_refusals(bayesvm, workshop, here, arguments, message):
 
 @pytest.fixture
 def short_blocks(monkeypatch):
-    from bayesvm.tables import blocks, parquet, predictions
+    from bayesvm.tables import _predictions, _reading
 
-    for module in (blocks, parquet, predictions):
+    for module in (_reading, _reading, _predictions):
         monkeypatch.setattr(module, "BLOCK_ROWS", 7)
 
 

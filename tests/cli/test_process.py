@@ -45,7 +45,7 @@ HEAVY = ["torch", "numpy", "scipy", "sklearn", "pandas", "skrub", "skops", "matp
 )
 def test_help_imports_nothing_heavy(arguments):
     answer = python(
-        f"import sys; from bayesvm.cli.guard import run; status = run({arguments!r})\n"
+        f"import sys; from bayesvm._cli.guard import run; status = run({arguments!r})\n"
         f"print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)"
     )
     assert answer.stderr.splitlines()[-1] == "[]"
@@ -79,7 +79,7 @@ def test_usage_errors():
 def test_missing_packages_are_named(package, tmp_path):
     answer = python(
         f"import os, sys; sys.modules[{package!r}] = None; os.chdir({str(tmp_path)!r})\n"
-        "sys.argv = ['bayesvm', 'fit']; from bayesvm.cli import main; main()"
+        "sys.argv = ['bayesvm', 'fit']; from bayesvm._cli import main; main()"
     )
     assert (answer.returncode, answer.stdout) == (2, "")
     assert re.fullmatch(rf"bayesvm: .*need.* {package}: pip install 'bayesvm\[cli\]'\n", answer.stderr)
@@ -214,7 +214,7 @@ def test_ctrl_c_while_importing():
         "    def find_spec(self, name, *rest):\n"
         "        if name == 'typer': raise KeyboardInterrupt\n"
         "sys.meta_path.insert(0, Finder())\n"
-        "sys.argv = ['bayesvm', 'fit']; from bayesvm.cli import main; main()"
+        "sys.argv = ['bayesvm', 'fit']; from bayesvm._cli import main; main()"
     )
     assert (answer.returncode, answer.stdout, answer.stderr) == (130, "", "bayesvm: interrupted\n")
 

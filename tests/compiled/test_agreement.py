@@ -14,12 +14,12 @@ from bayesvm import (
     OneVsRestBayesianSVC,
     SVGPClassifier,
 )
-from bayesvm.compiled.folding import compile_model, fold_kernel
-from bayesvm.compiled.kernels import OtherTerm
-from bayesvm.core.kernels import resolve_kernel
-from bayesvm.core.kernels.linear import IsotropicLinear
+from bayesvm._compiled.folding import compile_model, fold_kernel
+from bayesvm._compiled.kernels import OtherTerm
+from bayesvm._core.kernels import resolve_kernel
+from bayesvm._core.kernels.linear import IsotropicLinear
+from bayesvm._prediction import proba
 from bayesvm.kernels import KERNEL_NAMES, RBF
-from bayesvm.prediction import proba
 
 from ..estimators.data import FAST, problem
 
@@ -82,7 +82,7 @@ def test_local_part(n_classes, rows):
     model = BayesianSVC(20, local=False, **FAST).fit(X, y)
     rng = np.random.default_rng(0)
     X, J = X[:rows], model.model_.m.shape[0]
-    from bayesvm.local_part import LocalPart
+    from bayesvm._fit.local import LocalPart
 
     U = model.model_.scaler.transform(X)
     scale = rng.uniform(0.5, 1.5, U.shape[1])

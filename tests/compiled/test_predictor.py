@@ -16,11 +16,11 @@ from sklearn.exceptions import NotFittedError
 
 import bayesvm
 from bayesvm import BayesianSVC, SVGPClassifier
-from bayesvm.compiled import CompiledPredictor
-from bayesvm.compiled.products import product
-from bayesvm.compiled.readout import SoftmaxAtNodes
-from bayesvm.compiled.threads import available_threads, check_threads, map_in_threads
-from bayesvm.core.predictive import expected_softmax, normal_nodes
+from bayesvm._compiled import CompiledPredictor
+from bayesvm._compiled.kernels import product
+from bayesvm._compiled.latents import SoftmaxAtNodes
+from bayesvm._compiled.predictor import available_threads, check_threads, map_in_threads
+from bayesvm._core.predictive import expected_softmax, normal_nodes
 
 from ..estimators.data import FAST, problem
 from .test_agreement import Cubic
@@ -351,7 +351,7 @@ def test_serving_needs_numpy_alone(tmp_path):
     path = predictor.save(tmp_path / "p.npz")
     program = (
         "import sys\n"
-        "from bayesvm.compiled import CompiledPredictor\n"
+        "from bayesvm._compiled import CompiledPredictor\n"
         f"predictor = CompiledPredictor.load({str(path)!r})\n"
         f"print(predictor.predict_one({X[0].tolist()!r}))\n"
         "assert not {'torch', 'sklearn', 'scipy', 'pandas'} & set(sys.modules), sorted(sys.modules)\n"

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bayesvm.core.kernels import AdditiveRBF
+from bayesvm._core.kernels import AdditiveRBF
 from tests.problems import normal
 
 N, P, D = 6, 4, 3

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bayesvm.core.likelihoods import AugmentedBinaryHinge, BinaryHinge, augmented_pair
+from bayesvm._core.likelihoods import AugmentedBinaryHinge, BinaryHinge, augmented_pair
 from tests.problems import normal, uniform
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bayesvm.core.likelihoods import BinaryHinge, MulticlassHinge, expected
+from bayesvm._core.likelihoods import BinaryHinge, MulticlassHinge, expected
 from tests.problems import normal, uniform
 from tests.reference import binary_hinge_by_quadrature
 

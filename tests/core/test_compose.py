@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bayesvm.core.kernels import (
+from bayesvm._core.kernels import (
     KERNEL_NAMES,
     RBF,
     AdditiveRBF,

@@ -2,8 +2,8 @@
 
 import torch
 
-from bayesvm.core.covariance import inducing_factor, whitened_features
-from bayesvm.core.kernels import RBF, Matern32
+from bayesvm._core.features import inducing_factor, whitened_features
+from bayesvm._core.kernels import RBF, Matern32
 from tests.problems import normal
 
 

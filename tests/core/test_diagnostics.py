@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from bayesvm.core.diagnostics import bulk_sample_size, split_r_hat, tail_sample_size
+from bayesvm._core.chains import bulk_sample_size, split_r_hat, tail_sample_size
 
 
 def _autoregressive(phi: float, chains: int, draws: int, quantities: int, seed: int) -> torch.Tensor:

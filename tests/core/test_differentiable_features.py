@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from bayesvm.core.covariance import DifferentiableFeatures, inducing_factor, whitened_features
-from bayesvm.core.kernels import RBF, AdditiveRBF, Linear, Matern32, Matern52, Sum
-from bayesvm.core.kernels.compose import Scaled
+from bayesvm._core.features import DifferentiableFeatures, inducing_factor, whitened_features
+from bayesvm._core.kernels import RBF, AdditiveRBF, Linear, Matern32, Matern52, Sum
+from bayesvm._core.kernels.compose import Scaled
 from tests.problems import normal
 
 KERNELS = [

@@ -5,11 +5,11 @@ import pickle
 import pytest
 import torch
 
-from bayesvm.core import gaussian
-from bayesvm.core.covariance import inducing_factor, whitened_features
-from bayesvm.core.gaussian import Gaussian
-from bayesvm.core.kernels import RBF
-from bayesvm.core.likelihoods import MulticlassHinge
+from bayesvm._core import gaussian
+from bayesvm._core.features import inducing_factor, whitened_features
+from bayesvm._core.gaussian import Gaussian
+from bayesvm._core.kernels import RBF
+from bayesvm._core.likelihoods import MulticlassHinge
 from tests.problems import normal
 from tests.reference import torch_kl
 

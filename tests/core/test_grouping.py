@@ -3,11 +3,10 @@
 import pytest
 import torch
 
-from bayesvm.core import gaussian
-from bayesvm.core.gaussian import Gaussian
-from bayesvm.core.grouping import ClassGroups, TiledPairs, grouped_pairs, stable_order
-from bayesvm.core.sites import Statistics, dense_statistics
-from bayesvm.core.tiles import Tiles
+from bayesvm._core import gaussian
+from bayesvm._core.gaussian import Gaussian
+from bayesvm._core.grouping import ClassGroups, TiledPairs, Tiles, grouped_pairs, stable_order
+from bayesvm._core.sites import Statistics, dense_statistics
 from tests.problems import generator, normal, uniform
 
 N, P = 40, 5

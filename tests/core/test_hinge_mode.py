@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import optimize
 
-from bayesvm.core.likelihoods import CrammerSingerMode, HingeMode, MulticlassHinge, OneVsRest
+from bayesvm._core.likelihoods import CrammerSingerMode, HingeMode, MulticlassHinge, OneVsRest
 from tests.problems import DTYPE, labels, normal, uniform
 
 MARGINS = [-3.0, -0.4, 0.0, 0.3, 0.9, 1.7, 6.0]

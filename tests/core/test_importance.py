@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from bayesvm.core.importance import resampled, smoothed_weights
+from bayesvm._core.chains import resampled, smoothed_weights
 
 
 def _ratios(S: int, N: int, seed: int) -> np.ndarray:

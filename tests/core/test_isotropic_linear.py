@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from bayesvm.core.covariance import inducing_factor, whitened_features
-from bayesvm.core.kernels.linear import IsotropicLinear
-from bayesvm.linear import spanning_points
+from bayesvm._core.features import inducing_factor, whitened_features
+from bayesvm._core.kernels.linear import IsotropicLinear
+from bayesvm._linear import spanning_points
 from tests.problems import DTYPE, normal
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from bayesvm.core.kernels import (
+from bayesvm._core.kernels import (
     KERNEL_NAMES,
     RBF,
     AdditiveRBF,
@@ -18,7 +18,7 @@ from bayesvm.core.kernels import (
     Sum,
     resolve_kernel,
 )
-from bayesvm.core.kernels.compose import Scaled
+from bayesvm._core.kernels.compose import Scaled
 from tests.problems import generator, normal
 
 D = 3

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bayesvm.core.leave_one_out import MIN_REMAINING, cavity, part_left_out
+from bayesvm._core.leave_one_out import MIN_REMAINING, cavity, part_left_out
 from tests.problems import normal, uniform
 from tests.reference import gaussian_from_sites
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from bayesvm.core.kernels import AdditiveRBF, resolve_kernel
-from bayesvm.core.kernels.compose import Scaled, on_rows
-from bayesvm.core.kernels.levels import AdditiveOnRows
+from bayesvm._core.kernels import AdditiveRBF, resolve_kernel
+from bayesvm._core.kernels.additive import AdditiveOnRows
+from bayesvm._core.kernels.compose import Scaled, on_rows
 
 
 def _rows(n_levels, seed=0, n=60):

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from bayesvm.core import linalg
-from bayesvm.core.linalg import NotPositiveDefiniteError
+from bayesvm._core import linalg
+from bayesvm._core.linalg import NotPositiveDefiniteError
 from tests.problems import normal
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from bayesvm.core.local import local_mean
-from bayesvm.core.nearest import nearest
+from bayesvm._core.nearest import local_mean, nearest
 
 
 def _problem(N=40, M=7, D=3, J=2):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from bayesvm.core.likelihoods import MulticlassHinge, augmented_pair
+from bayesvm._core.likelihoods import MulticlassHinge, augmented_pair
 from tests.problems import moments
 from tests.reference import (
     multiclass_hinge_by_quadrature,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bayesvm.core import nearest as module
-from bayesvm.core.nearest import nearest, tie_step
+from bayesvm._core import nearest as module
+from bayesvm._core.nearest import nearest, tie_step
 from tests.problems import normal
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from bayesvm.core.predictive import (
+from bayesvm._core.predictive import (
     expected_softmax,
     log_softmax_pairwise,
     margins_at_nodes,

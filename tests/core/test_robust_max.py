@@ -8,8 +8,8 @@ import pytest
 import torch
 from scipy import integrate, special
 
-from bayesvm.core.likelihoods import ProperLikelihood, RobustMax
-from bayesvm.core.likelihoods.difference import collected, dealt
+from bayesvm._core.likelihoods import ProperLikelihood, RobustMax
+from bayesvm._core.likelihoods.base import collected, dealt
 from tests.problems import labels, moments, normal, uniform
 
 EPSILON = 1e-3

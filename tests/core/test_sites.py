@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from bayesvm.core import gaussian
-from bayesvm.core.sites import dense_statistics, posterior_moments
+from bayesvm._core import gaussian
+from bayesvm._core.sites import dense_statistics, posterior_moments
 from tests.problems import normal, uniform
 from tests.reference import gaussian_from_sites, torch_kl
 

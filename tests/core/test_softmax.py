@@ -8,8 +8,8 @@ import pytest
 import torch
 from scipy import integrate, special
 
-from bayesvm.core.likelihoods import ProperLikelihood, Softmax
-from bayesvm.core.predictive import margins_at_nodes, predictive_moments
+from bayesvm._core.likelihoods import ProperLikelihood, Softmax
+from bayesvm._core.predictive import margins_at_nodes, predictive_moments
 from tests.problems import labels, moments, normal, uniform
 
 LIKELIHOOD = Softmax()

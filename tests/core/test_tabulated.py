@@ -5,10 +5,10 @@ import pickle
 import pytest
 import torch
 
-from bayesvm.core.kernels import resolve_kernel
-from bayesvm.core.kernels.additive import AdditiveRBF
-from bayesvm.core.kernels.compose import Scaled
-from bayesvm.core.kernels.tabulated import _groups, _Tabulated, cross_to_inducing
+from bayesvm._core.kernels import resolve_kernel
+from bayesvm._core.kernels.additive import AdditiveRBF
+from bayesvm._core.kernels.compose import Scaled
+from bayesvm._core.kernels.tabulated import _groups, _Tabulated, cross_to_inducing
 from tests.problems import generator, normal, uniform
 
 

@@ -3,16 +3,10 @@
 import pytest
 import torch
 
-from bayesvm.core import gaussian, linalg
-from bayesvm.core.gaussian import Gaussian
-from bayesvm.core.predictive import expected_softmax, normal_nodes
-from bayesvm.core.top_k import (
-    candidate_probabilities,
-    candidates,
-    envelope,
-    largest_growth,
-    pair_variances,
-)
+from bayesvm._core import gaussian, linalg
+from bayesvm._core.gaussian import Gaussian
+from bayesvm._core.predictive import expected_softmax, normal_nodes
+from bayesvm._core.top_k import candidate_probabilities, candidates, envelope, largest_growth, pair_variances
 from tests.problems import generator, normal, uniform
 
 N, P, C, S = 12, 5, 30, 128

@@ -5,10 +5,11 @@ import dask.array as da
 import numpy as np
 import pytest
 
-from bayesvm import BayesianSVC, defaults
-from bayesvm.distributed.engine import DaskEngine
-from bayesvm.distributed.inputs import as_groups
-from bayesvm.estimators.fitting_chunks import fit_chunks
+from bayesvm import BayesianSVC
+from bayesvm._fit import defaults
+from bayesvm._fit.fitting import fit_chunks
+from bayesvm.distributed._engine import DaskEngine
+from bayesvm.distributed._inputs import as_groups
 
 N = 2000
 

@@ -7,9 +7,9 @@ import dask.array as da
 import numpy as np
 import pytest
 
-from bayesvm.distributed.engine import DaskEngine, held
-from bayesvm.distributed.inputs import as_groups
-from bayesvm.streaming.engine import LocalEngine
+from bayesvm._fit.engine import LocalEngine
+from bayesvm.distributed._engine import DaskEngine, held
+from bayesvm.distributed._inputs import as_groups
 from tests.distributed.passes import Doubled, KilledOnce, Refusing, SumOfX
 
 N = 100_000

@@ -15,11 +15,12 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 import bayesvm
-from bayesvm import BayesianSVC, defaults
+from bayesvm import BayesianSVC
+from bayesvm._fit import defaults
+from bayesvm._fit.fitting import fit_chunks
 from bayesvm.distributed import DaskBayesianSVC
-from bayesvm.distributed.engine import DaskEngine, held
-from bayesvm.distributed.inputs import as_groups
-from bayesvm.estimators.fitting_chunks import fit_chunks
+from bayesvm.distributed._engine import DaskEngine, held
+from bayesvm.distributed._inputs import as_groups
 from tests.distributed.passes import KilledOnce
 
 N = 12_000

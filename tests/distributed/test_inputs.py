@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayesvm.distributed.inputs import as_groups
-from bayesvm.streaming.chunks import joined
+from bayesvm._fit.chunks import joined
+from bayesvm.distributed._inputs import as_groups
 
 N = 20_000
 X = np.random.default_rng(1).normal(size=(N, 3))

@@ -8,7 +8,7 @@ import pytest
 PROGRAM = """
 import resource, sys
 import numpy as np
-from bayesvm.distributed.memory import reuse_freed_memory
+from bayesvm.distributed._engine import reuse_freed_memory
 told = reuse_freed_memory()
 for _ in range(50):
     np.ones(1_000_000)

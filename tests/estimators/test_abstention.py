@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import make_classification
 
 from bayesvm import BayesianSVC
-from bayesvm.estimators.abstention import confidence_threshold
+from bayesvm._base import confidence_threshold
 
 from .data import FAST, three_blobs
 

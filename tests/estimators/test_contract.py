@@ -44,7 +44,7 @@ def test_blocks_of_prediction_do_not_matter(monkeypatch):
     X, y = three_blobs()
     model = BayesianSVC(**FAST).fit(X, y)
     whole = model.predict_proba(X)
-    monkeypatch.setattr("bayesvm.prediction._BLOCK_NUMBERS", 1)
+    monkeypatch.setattr("bayesvm._prediction._BLOCK_NUMBERS", 1)
     assert_allclose(model.predict_proba(X), whole, atol=1e-12)
 
 

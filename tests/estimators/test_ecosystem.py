@@ -14,7 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr
 
-from bayesvm import BayesianSVC, LinearBayesianSVC, OneVsRestBayesianSVC, SVGPClassifier, defaults
+from bayesvm import BayesianSVC, LinearBayesianSVC, OneVsRestBayesianSVC, SVGPClassifier
+from bayesvm._fit import defaults
 
 from .data import FAST, problem, three_blobs
 

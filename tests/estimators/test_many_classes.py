@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bayesvm import BayesianSVC, summary
-from bayesvm.estimators import attributes
+from bayesvm import BayesianSVC
+from bayesvm._fit import fitting, leave_one_out
 from bayesvm.plotting import ReliabilityDisplay
 
 N_CLASSES = 8
@@ -21,10 +21,10 @@ def _problem(n_classes: int, per_class: int, n_features: int = 4, seed: int = 0)
 @pytest.fixture
 def few_probabilities(monkeypatch):
     """As if 100 rows of 8 classes were too many."""
-    for module in (summary, attributes):
+    for module in (leave_one_out, fitting):
         monkeypatch.setattr(module, "MOST_PROBABILITIES", 100 * N_CLASSES)
-    monkeypatch.setattr(summary, "_FEWEST_JUDGED", 10)
-    monkeypatch.setattr(summary, "_CALIBRATION_ROWS", 100)
+    monkeypatch.setattr(leave_one_out, "_FEWEST_JUDGED", 10)
+    monkeypatch.setattr(leave_one_out, "_CALIBRATION_ROWS", 100)
 
 
 def test_the_first_canonical_rows_speak_for_all(few_probabilities, monkeypatch):
@@ -32,7 +32,7 @@ def test_the_first_canonical_rows_speak_for_all(few_probabilities, monkeypatch):
     model = BayesianSVC(random_state=0).fit(X, y)
     assert model.loo_proba_ is None
     assert model.loo_confidence_.shape == model.loo_correct_.shape == (100,)
-    for module in (summary, attributes):
+    for module in (leave_one_out, fitting):
         monkeypatch.setattr(module, "MOST_PROBABILITIES", 1000 * N_CLASSES)
     whole = BayesianSVC(random_state=0).fit(X, y)
     assert whole.loo_proba_.shape == (320, N_CLASSES)

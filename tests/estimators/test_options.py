@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesvm import BayesianSVC, SVGPClassifier
-from bayesvm.inference.methods import METHODS
+from bayesvm._inference.methods import METHODS
 from bayesvm.kernels import KERNEL_NAMES, RBF, Constant, Linear, Product, Sum
 
 from .data import FAST, assert_sound, problem, three_blobs

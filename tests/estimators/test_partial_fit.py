@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris, make_moons
 
-from bayesvm import BayesianSVC, online
+from bayesvm import BayesianSVC
+from bayesvm._fit import partial_fit
 
 from .data import FAST, assert_sound, problem, three_blobs, two_moons
 
@@ -43,7 +44,7 @@ ORDERS = {"shuffled": lambda X, y: np.arange(len(y)), "region": lambda X, y: np.
 @pytest.mark.parametrize("order", ORDERS)
 def test_old_rows_are_not_erased(order, memory, monkeypatch):
     """Batches of one region or one class, with and without forgetting rows."""
-    monkeypatch.setattr(online, "_MEMORY_ROWS", memory)
+    monkeypatch.setattr(partial_fit, "_MEMORY_ROWS", memory)
     X, y = make_moons(400, noise=0.2, random_state=0)
     X_test, y_test = make_moons(500, noise=0.2, random_state=1)
     full = BayesianSVC(**FAST).fit(X, y)
@@ -89,7 +90,7 @@ def test_a_column_that_wakes_up_later():
 
 def test_forgotten_rows_still_count(monkeypatch):
     """Latents are surer after rows have passed through than after the remembered ones alone."""
-    monkeypatch.setattr(online, "_MEMORY_ROWS", 40)
+    monkeypatch.setattr(partial_fit, "_MEMORY_ROWS", 40)
     X, y = three_blobs(240)
     model = BayesianSVC(**FAST)
     for _ in stream(model, X, y, np.arange(240), 40, [0, 1, 2]):
@@ -180,7 +181,7 @@ def test_forgetting_is_a_fit_with_faded_weights():
 
 def test_what_forgotten_rows_taught_fades():
     """By hand: precision beyond the prior and linear part shrink by the share."""
-    memory = online.Memory(
+    memory = partial_fit.Memory(
         np.ones((1, 1)), np.zeros(1, int), np.array([2.0]), np.array([[[3.0]]]), np.array([[5.0]]), 9
     )
     faded = memory.faded(0.25)
@@ -193,7 +194,7 @@ def test_what_forgotten_rows_taught_fades():
 
 @pytest.mark.parametrize("memory", [2000, 100])
 def test_a_stream_that_turns_around_is_followed_by_those_who_forget(memory, monkeypatch):
-    monkeypatch.setattr(online, "_MEMORY_ROWS", memory)
+    monkeypatch.setattr(partial_fit, "_MEMORY_ROWS", memory)
     X, y = make_moons(1200, noise=0.2, random_state=0)
     labels = np.where(np.arange(1200) < 800, y, 1 - y)  # the classes change places
     scores = {}

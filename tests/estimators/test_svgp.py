@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesvm import SVGPClassifier, load, save
-from bayesvm.core.likelihoods import (
+from bayesvm._core.likelihoods import (
     LIKELIHOODS,
     BinaryHinge,
     MulticlassHinge,

@@ -7,11 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from bayesvm.core.gaussian import Gaussian
-from bayesvm.inference.blocks import TrainingRows
-from bayesvm.inference.evaluate import evaluate
-from bayesvm.inference.natural_parameters import Natural
-from bayesvm.inference.rivals import RivalRule
+from bayesvm._core.gaussian import Gaussian, Natural
+from bayesvm._inference.blocks import TrainingRows
+from bayesvm._inference.rivals import RivalRule
+from bayesvm._inference.task import evaluate
 from tests.problems import all_features
 
 RowValue = Callable[[Tensor, Tensor], Tensor]

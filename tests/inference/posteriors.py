@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from scipy import integrate
 
-from bayesvm.core.likelihoods import Likelihood
-from bayesvm.inference.blocks import TrainingRows
-from bayesvm.inference.chains import Chains
-from bayesvm.inference.natural_parameters import Natural
-from bayesvm.inference.rivals import AllRivals
-from bayesvm.inference.task import Member, Method, Settings, Task
-from bayesvm.progress import Progress, silent
+from bayesvm._core.gaussian import Natural
+from bayesvm._core.likelihoods import Likelihood
+from bayesvm._inference.blocks import TrainingRows
+from bayesvm._inference.chains import Chains
+from bayesvm._inference.rivals import AllRivals
+from bayesvm._inference.task import Member, Method, Settings, Task
+from bayesvm._progress import Progress, silent
 from tests.problems import all_features
 from tests.reference import elliptical_slice_samples
 

@@ -3,14 +3,13 @@
 import pytest
 import torch
 
-from bayesvm.core import gaussian
-from bayesvm.core.likelihoods import MulticlassHinge
-from bayesvm.inference import adam, coordinate
-from bayesvm.inference.evaluate import evaluate
-from bayesvm.inference.natural_parameters import Natural
-from bayesvm.inference.rivals import AllRivals, OneRival
-from bayesvm.inference.task import Member, Settings, Task
-from bayesvm.progress import silent
+from bayesvm._core import gaussian
+from bayesvm._core.gaussian import Natural
+from bayesvm._core.likelihoods import MulticlassHinge
+from bayesvm._inference import adam, coordinate
+from bayesvm._inference.rivals import AllRivals, OneRival
+from bayesvm._inference.task import Member, Settings, Task, evaluate
+from bayesvm._progress import silent
 from tests.inference.bounds import settle
 from tests.problems import classification_rows, generator, uniform
 

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from bayesvm.core import gaussian
-from bayesvm.core.sites import dense_statistics
-from bayesvm.inference import coordinate
-from bayesvm.inference.natural_parameters import Natural
-from bayesvm.inference.rivals import OneRival
-from bayesvm.leave_one_out import leave_one_out
-from bayesvm.progress import silent
+from bayesvm._core import gaussian
+from bayesvm._core.gaussian import Natural
+from bayesvm._core.sites import dense_statistics
+from bayesvm._fit.leave_one_out import leave_one_out
+from bayesvm._inference import coordinate
+from bayesvm._inference.rivals import OneRival
+from bayesvm._progress import silent
 from tests.problems import all_features, classification_rows
 from tests.reference import gaussian_from_sites
 

@@ -3,17 +3,11 @@
 import pytest
 import torch
 
-from bayesvm.core.likelihoods import (
-    AugmentedBinaryHinge,
-    BinaryHinge,
-    MulticlassHinge,
-    OneVsRest,
-    expected,
-)
-from bayesvm.inference import coordinate
-from bayesvm.inference.natural_parameters import Natural
-from bayesvm.inference.rivals import AllRivals
-from bayesvm.progress import silent
+from bayesvm._core.gaussian import Natural
+from bayesvm._core.likelihoods import AugmentedBinaryHinge, BinaryHinge, MulticlassHinge, OneVsRest, expected
+from bayesvm._inference import coordinate
+from bayesvm._inference.rivals import AllRivals
+from bayesvm._progress import silent
 from tests.inference.bounds import bound, covariance
 from tests.problems import classification_rows, uniform
 

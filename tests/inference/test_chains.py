@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bayesvm.core.likelihoods import BinaryHinge, MulticlassHinge, RobustMax
-from bayesvm.inference import gibbs, sampling
-from bayesvm.inference import slice as elliptical
-from bayesvm.inference.chains import judge
-from bayesvm.inference.sampling import sample
+from bayesvm._core.likelihoods import BinaryHinge, MulticlassHinge, RobustMax
+from bayesvm._inference import gibbs, sampling
+from bayesvm._inference import slice as elliptical
+from bayesvm._inference.chains import judge
+from bayesvm._inference.sampling import sample
 from tests.inference.posteriors import chains_of, task_of
 from tests.problems import classification_rows
 

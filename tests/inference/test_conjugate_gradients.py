@@ -2,7 +2,7 @@
 
 import torch
 
-from bayesvm.inference.conjugate_gradients import conjugate_gradients
+from bayesvm._inference.ecm import conjugate_gradients
 from tests.problems import normal
 
 

@@ -9,14 +9,14 @@ import torch
 from scipy import optimize
 from sklearn.svm import LinearSVC
 
-from bayesvm.core import gaussian
-from bayesvm.core.likelihoods import BinaryHinge, CrammerSingerMode, HingeMode, MulticlassHinge, OneVsRest
-from bayesvm.inference import blocks, ecm, mode_problem
-from bayesvm.inference.evaluate import Ascent
-from bayesvm.inference.natural_parameters import Natural
-from bayesvm.inference.rivals import AllRivals, OneRival, RivalRule
-from bayesvm.inference.task import Member, Settings, Task
-from bayesvm.progress import Step, silent
+from bayesvm._core import gaussian
+from bayesvm._core.gaussian import Natural
+from bayesvm._core.likelihoods import BinaryHinge, CrammerSingerMode, HingeMode, MulticlassHinge, OneVsRest
+from bayesvm._inference import blocks, ecm
+from bayesvm._inference import ecm as mode_problem
+from bayesvm._inference.rivals import AllRivals, OneRival, RivalRule
+from bayesvm._inference.task import Ascent, Member, Settings, Task
+from bayesvm._progress import Step, silent
 from tests.problems import DTYPE, all_features, classification_rows, normal, uniform
 from tests.reference import gaussian_from_sites
 

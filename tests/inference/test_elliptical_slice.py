@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from bayesvm.core import gaussian
-from bayesvm.core.likelihoods import BinaryHinge, MulticlassHinge, Softmax
-from bayesvm.inference import coordinate, reference
-from bayesvm.inference import slice as elliptical
-from bayesvm.inference.natural_parameters import Natural
-from bayesvm.inference.reference import Reference, row_quadratics
-from bayesvm.inference.rivals import AllRivals
-from bayesvm.progress import silent
+from bayesvm._core import gaussian
+from bayesvm._core.gaussian import Natural
+from bayesvm._core.likelihoods import BinaryHinge, MulticlassHinge, Softmax
+from bayesvm._inference import coordinate, slice
+from bayesvm._inference import slice as elliptical
+from bayesvm._inference.rivals import AllRivals
+from bayesvm._inference.slice import Reference, row_quadratics
+from bayesvm._progress import silent
 from tests.inference.posteriors import (
     chains_of,
     moments,
@@ -65,7 +65,7 @@ def test_a_likelihood_without_margin():
 
 def test_a_reference_that_functions_share_gives_the_same_posterior(monkeypatch):
     """It is what large problems use; the reference must not matter to the result."""
-    monkeypatch.setattr(reference, "_MOST_JOINT", 0)
+    monkeypatch.setattr(slice, "_MOST_JOINT", 0)
     rows = classification_rows(12, 3, 4, seed=2)
     chains = chains_of(elliptical.METHOD, task_of(rows, MulticlassHinge(), 3, fitc=True, **LONG))
     _agree(chains, reference_moments(rows, MulticlassHinge(), 3, True, centred=True))

@@ -5,19 +5,19 @@ import itertools
 import pytest
 import torch
 
-from bayesvm.core import gaussian
-from bayesvm.core.likelihoods import (
+from bayesvm._core import gaussian
+from bayesvm._core.gaussian import Natural
+from bayesvm._core.likelihoods import (
     AugmentedBinaryHinge,
     BinaryHinge,
     MulticlassHinge,
     augmented_pair,
     expected,
 )
-from bayesvm.inference import coordinate
-from bayesvm.inference.evaluate import evaluate
-from bayesvm.inference.natural_parameters import Natural
-from bayesvm.inference.rivals import AllRivals
-from bayesvm.progress import silent
+from bayesvm._inference import coordinate
+from bayesvm._inference.rivals import AllRivals
+from bayesvm._inference.task import evaluate
+from bayesvm._progress import silent
 from tests.inference.bounds import bound, covariance, gradient, settle
 from tests.problems import all_features, classification_rows
 from tests.reference import multiclass_hinge_on_fine_grid

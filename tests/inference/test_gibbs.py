@@ -7,12 +7,12 @@ import pytest
 import torch
 from scipy import stats
 
-from bayesvm.core.likelihoods import BinaryHinge, MulticlassHinge, OneVsRest, ScaleMixture, Softmax
-from bayesvm.core.likelihoods.scale_mixture import mixture_scales
-from bayesvm.inference import gibbs
-from bayesvm.inference.natural_parameters import Natural
-from bayesvm.inference.rivals import AllRivals
-from bayesvm.inference.task import Member
+from bayesvm._core.gaussian import Natural
+from bayesvm._core.likelihoods import BinaryHinge, MulticlassHinge, OneVsRest, ScaleMixture, Softmax
+from bayesvm._core.likelihoods.hinge import mixture_scales
+from bayesvm._inference import gibbs
+from bayesvm._inference.rivals import AllRivals
+from bayesvm._inference.task import Member
 from tests.inference.posteriors import (
     chains_of,
     moments,

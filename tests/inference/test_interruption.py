@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 
-from bayesvm.core.likelihoods import MulticlassHinge
-from bayesvm.inference import adam, coordinate, natural
-from bayesvm.inference.natural_parameters import Natural
-from bayesvm.inference.rivals import AllRivals, OneRival
-from bayesvm.inference.task import Settings
-from bayesvm.progress import silent
+from bayesvm._core.gaussian import Natural
+from bayesvm._core.likelihoods import MulticlassHinge
+from bayesvm._inference import adam, coordinate, natural
+from bayesvm._inference.rivals import AllRivals, OneRival
+from bayesvm._inference.task import Settings
+from bayesvm._progress import silent
 from tests.inference.bounds import bound, covariance
 from tests.problems import classification_rows
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bayesvm.core import gaussian
-from bayesvm.core.covariance import inducing_factor, whitened_features
-from bayesvm.core.likelihoods import BinaryHinge, MulticlassHinge, expected
-from bayesvm.core.sites import Statistics
-from bayesvm.inference import coordinate, natural
-from bayesvm.inference.evaluate import evaluate
-from bayesvm.inference.natural_parameters import Natural
-from bayesvm.inference.rivals import AllRivals, OneRival
-from bayesvm.progress import silent
+from bayesvm._core import gaussian
+from bayesvm._core.features import inducing_factor, whitened_features
+from bayesvm._core.gaussian import Natural
+from bayesvm._core.likelihoods import BinaryHinge, MulticlassHinge, expected
+from bayesvm._core.sites import Statistics
+from bayesvm._inference import coordinate, natural
+from bayesvm._inference.rivals import AllRivals, OneRival
+from bayesvm._inference.task import evaluate
+from bayesvm._progress import silent
 from tests.inference.bounds import covariance, gradient
 from tests.problems import classification_rows, generator, normal, uniform
 

@@ -6,19 +6,16 @@ import math
 import pytest
 import torch
 
-from bayesvm.core import gaussian
-from bayesvm.core.covariance import inducing_factor, whitened_features
-from bayesvm.core.gaussian import Gaussian
-from bayesvm.core.likelihoods import MulticlassHinge, OneVsRest, RobustMax, Softmax, expected
-from bayesvm.core.likelihoods.binary_hinge import BinaryHinge
-from bayesvm.inference import coordinate, natural_adam
-from bayesvm.inference.evaluate import evaluate
-from bayesvm.inference.natural_adam import METHOD, ascend
-from bayesvm.inference.natural_adam_walk import NaturalAdam
-from bayesvm.inference.natural_parameters import Natural
-from bayesvm.inference.rivals import AllRivals, OneRival
-from bayesvm.inference.task import Member, Settings, Task
-from bayesvm.progress import silent
+from bayesvm._core import gaussian
+from bayesvm._core.features import inducing_factor, whitened_features
+from bayesvm._core.gaussian import Gaussian, Natural
+from bayesvm._core.likelihoods import MulticlassHinge, OneVsRest, RobustMax, Softmax, expected
+from bayesvm._core.likelihoods.hinge import BinaryHinge
+from bayesvm._inference import coordinate, natural_adam
+from bayesvm._inference.natural_adam import METHOD, NaturalAdam, ascend
+from bayesvm._inference.rivals import AllRivals, OneRival
+from bayesvm._inference.task import Member, Settings, Task, evaluate
+from bayesvm._progress import silent
 from tests.inference.bounds import covariance, gradient, settle
 from tests.problems import classification_rows, uniform
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bayesvm.core.covariance import Features
-from bayesvm.inference import pair_bound as module
-from bayesvm.inference.pair_bound import pair_bound
+from bayesvm._core.features import Features
+from bayesvm._inference import adam as module
+from bayesvm._inference.adam import pair_bound
 
 
 def _problem(C=4, N=30, P=5):

@@ -3,17 +3,24 @@
 import pytest
 import torch
 
-from bayesvm.core import gaussian
-from bayesvm.core.argmax import argmax_probability
-from bayesvm.core.covariance import Features
-from bayesvm.core.grouping import TiledPairs, stable_order
-from bayesvm.core.likelihoods import MulticlassHinge, augmented_pair
-from bayesvm.core.tiles import Tiles
-from bayesvm.inference import blocks, rivals
-from bayesvm.inference.draws import N_DRAWS, Draws, _deal, _tiled_argmax, drawn_argmax, mean_argmax
-from bayesvm.inference.evaluate import evaluate
-from bayesvm.inference.natural_parameters import Natural
-from bayesvm.inference.rivals import AllRivals, OneRival
+from bayesvm._core import gaussian
+from bayesvm._core.argmax import argmax_probability
+from bayesvm._core.features import Features
+from bayesvm._core.gaussian import Natural
+from bayesvm._core.grouping import TiledPairs, Tiles, stable_order
+from bayesvm._core.likelihoods import MulticlassHinge, augmented_pair
+from bayesvm._inference import blocks, rivals
+from bayesvm._inference.rivals import (
+    N_DRAWS,
+    AllRivals,
+    Draws,
+    OneRival,
+    _deal,
+    _tiled_argmax,
+    drawn_argmax,
+    mean_argmax,
+)
+from bayesvm._inference.task import evaluate
 from tests.problems import all_features, classification_rows, generator, normal
 
 
@@ -140,7 +147,7 @@ def test_draws_have_the_moments_of_q_by_either_factor():
 
 
 def test_rows_are_dealt_evenly_and_anew_in_every_sweep():
-    from bayesvm.inference.draws import _deal
+    from bayesvm._inference.rivals import _deal
 
     key = torch.randint(2**62, (64_000,), generator=generator(8))
     a, b = _deal(key, 1), _deal(key, 2)

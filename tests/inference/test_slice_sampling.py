@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from bayesvm.core import gaussian
-from bayesvm.core.likelihoods import AugmentedBinaryHinge, BinaryHinge, MulticlassHinge
-from bayesvm.inference.rivals import AllRivals
+from bayesvm._core import gaussian
+from bayesvm._core.likelihoods import AugmentedBinaryHinge, BinaryHinge, MulticlassHinge
+from bayesvm._inference.rivals import AllRivals
 from tests.inference.bounds import settle
 from tests.problems import all_features, classification_rows
 from tests.reference import elliptical_slice_samples, hinge

@@ -13,9 +13,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from bayesvm.core.argmax import argmax_probability, log_variation_ratio
-from bayesvm.core.predictive import expected_softmax, predictive_moments
-from bayesvm.nn.errors import HeadError
+from bayesvm._core.argmax import argmax_probability, log_variation_ratio
+from bayesvm._core.predictive import expected_softmax, predictive_moments
+from bayesvm.nn._recipe import HeadError
 
 
 @dataclass(frozen=True)

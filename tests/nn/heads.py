@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bayesvm.core.likelihoods import augmented_pair
-from bayesvm.inference.blocks import TrainingRows
-from bayesvm.inference.natural_parameters import Natural
+from bayesvm._core.gaussian import Natural
+from bayesvm._core.likelihoods import augmented_pair
+from bayesvm._inference.blocks import TrainingRows
 from bayesvm.nn import BayesianSVMHead
-from bayesvm.nn.features import inverse_factor, whitened
+from bayesvm.nn._features import inverse_factor, whitened
 
 
 def head_on(rows: TrainingRows, **options) -> BayesianSVMHead:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy.optimize import minimize_scalar
 
-from bayesvm.core.predictive import expected_softmax
+from bayesvm._core.predictive import expected_softmax
 from bayesvm.nn import BayesianSVMHead, Calibration, HeadError, HeadOutput, calibrate
 from tests.problems import generator, labels, normal, uniform
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from bayesvm.nn import BayesianSVMHead, pair_terms
-from bayesvm.nn import checkpoint as module
-from bayesvm.nn.errors import HeadError
-from bayesvm.nn.training import Recipe, run, train
+from bayesvm.nn import BayesianSVMHead, _bound
+from bayesvm.nn import _checkpoint as module
+from bayesvm.nn._recipe import HeadError
+from bayesvm.nn._training import Recipe, run, train
 from tests.nn.fakes import FakeHead, blobs, network, same, weights
 from tests.nn.test_training import Interrupts, Poisoned, _overfitting
 
@@ -76,7 +76,7 @@ def test_resumed_run_gives_the_weights_of_an_undisturbed_one(tmp_path, number):
 @pytest.mark.parametrize("many", [False, True], ids=["few classes", "many classes"])
 def test_our_own_head_resumes_exactly(tmp_path, monkeypatch, options, many):
     if many:
-        monkeypatch.setattr(pair_terms, "DENSE_NUMBERS", 0)
+        monkeypatch.setattr(_bound, "DENSE_NUMBERS", 0)
     recipe = replace(RECIPE, epochs=4)
     rows = blobs(120, spread=2.0)
     states = []
@@ -92,7 +92,7 @@ def test_our_own_head_resumes_exactly(tmp_path, monkeypatch, options, many):
 
 SCRIPT = """
 import sys, time, torch
-from bayesvm.nn.training import Recipe, train
+from bayesvm.nn._training import Recipe, train
 from tests.nn.fakes import FakeHead, blobs, network, weights
 
 folder, target = sys.argv[1:3]

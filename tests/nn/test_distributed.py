@@ -12,7 +12,7 @@ from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from bayesvm.nn import BayesianSVMHead
-from bayesvm.nn import pair_terms as pairs
+from bayesvm.nn import _bound as pairs
 from tests.problems import labels, normal
 
 ROOT = Path(__file__).resolve().parents[2]

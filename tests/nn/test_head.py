@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import nn
 
-from bayesvm.core import gaussian
-from bayesvm.inference.adam import _minibatch_bound
-from bayesvm.inference.rivals import OneRival
+from bayesvm._core import gaussian
+from bayesvm._inference.adam import _minibatch_bound
+from bayesvm._inference.rivals import OneRival
 from bayesvm.nn import BayesianSVMHead, HeadError, HeadOutput
-from bayesvm.nn import features as features_module
-from bayesvm.nn import pair_terms as pairs
+from bayesvm.nn import _bound as pairs
+from bayesvm.nn import _features as features_module
 from tests.nn.heads import classes_of, head_on, plain_value, posterior_of
 from tests.problems import classification_rows, generator, labels, normal
 
@@ -206,7 +206,7 @@ def test_a_step_never_asks_the_device_for_a_number(kind, monkeypatch):
     if kind == "lazy":
         monkeypatch.setattr(pairs, "DENSE_NUMBERS", 0)
     head, X, y = _trained(posterior="gradient" if kind == "gradient" else "natural", kl_warmup=9)
-    monkeypatch.setattr("bayesvm.nn.head.may_wait", lambda: False)
+    monkeypatch.setattr("bayesvm.nn._head.may_wait", lambda: False)
     with Names() as names:
         head.loss(X.clone().requires_grad_(), y, 200).backward()
     assert "linalg_cholesky_ex" in names.seen
@@ -352,7 +352,7 @@ def test_features_that_are_not_finite_are_reported_and_leave_q_alone(posterior):
 
 def test_where_the_host_may_not_look_trouble_is_kept_for_the_check(monkeypatch):
     head, X, y = _trained()
-    monkeypatch.setattr("bayesvm.nn.head.may_wait", lambda: False)
+    monkeypatch.setattr("bayesvm.nn._head.may_wait", lambda: False)
     head.loss(X * math.inf, y, 200)
     for t in posterior_of(head):
         assert torch.isfinite(t).all()

@@ -3,15 +3,15 @@
 import pytest
 import torch
 
-from bayesvm.core import gaussian
-from bayesvm.core.likelihoods import augmented_pair
-from bayesvm.inference.blocks import TrainingRows
-from bayesvm.inference.evaluate import evaluate
-from bayesvm.inference.natural_parameters import Natural
-from bayesvm.inference.rivals import OneRival
+from bayesvm._core import gaussian
+from bayesvm._core.gaussian import Natural
+from bayesvm._core.likelihoods import augmented_pair
+from bayesvm._inference.blocks import TrainingRows
+from bayesvm._inference.rivals import OneRival
+from bayesvm._inference.task import evaluate
 from bayesvm.nn import BayesianSVMHead
-from bayesvm.nn import pair_terms as pairs
-from bayesvm.nn.lazy import LazyNatural
+from bayesvm.nn import _bound as pairs
+from bayesvm.nn._posterior import LazyNatural
 from tests.inference.bounds import gradient, settle
 from tests.nn.heads import (
     classes_of,

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from bayesvm.nn import BayesianSVMHead, HeadError, Recipe, settle, train
-from bayesvm.nn.posterior import inverse_by_halves
+from bayesvm.nn._posterior import inverse_by_halves
 from tests.nn.fakes import FakeHead
 from tests.nn.heads import posterior_of
 from tests.problems import generator, labels, normal

@@ -11,13 +11,10 @@ from sklearn.metrics import accuracy_score, log_loss
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from bayesvm.nn import BayesianSVMHead, loop
-from bayesvm.nn.batches import batch_order, batch_shape, seed_of
-from bayesvm.nn.errors import HeadError
-from bayesvm.nn.evaluating import evaluate
-from bayesvm.nn.optimiser import make_optimiser
-from bayesvm.nn.schedule import rate_at
-from bayesvm.nn.training import Recipe, run, train
+from bayesvm.nn import BayesianSVMHead, _loop
+from bayesvm.nn._loop import batch_order, batch_shape, evaluate, make_optimiser, rate_at, seed_of
+from bayesvm.nn._recipe import HeadError
+from bayesvm.nn._training import Recipe, run, train
 from tests.nn.fakes import FakeHead, blobs, network, same, weights
 
 
@@ -61,7 +58,7 @@ def _by_hand(net, head, X, y, recipe):
     net.train()
     head.train()
     order = batch_order(
-        len(X), recipe.batch_size, torch.Generator().manual_seed(seed_of(recipe.seed, 0, loop._ORDER))
+        len(X), recipe.batch_size, torch.Generator().manual_seed(seed_of(recipe.seed, 0, _loop._ORDER))
     )
     head.initialise(torch.cat([net(X[index]).detach() for index in order]))
     decayed = [p for p in net.parameters() if p.ndim == 2]
@@ -74,7 +71,7 @@ def _by_hand(net, head, X, y, recipe):
     n_steps = order.shape[0] * recipe.epochs
     objectives = []
     for epoch in range(1, recipe.epochs + 1):
-        generator = torch.Generator().manual_seed(seed_of(recipe.seed, epoch, loop._ORDER))
+        generator = torch.Generator().manual_seed(seed_of(recipe.seed, epoch, _loop._ORDER))
         losses = []
         for i, index in enumerate(batch_order(len(X), recipe.batch_size, generator)):
             step = (epoch - 1) * order.shape[0] + i
@@ -450,7 +447,7 @@ def test_steps_do_not_wait_for_the_device():
         net, head = network(), FakeHead(6, 3, noise=0.0)
         head.initialise(net(X).detach())
         # torch's Adam keeps its step count on the CPU and reads it there, where nothing waits.
-        made = loop.Loop(net, head, X, y, Recipe(batch_size=batch_size), torch.device("cpu"))
+        made = _loop.Loop(net, head, X, y, Recipe(batch_size=batch_size), torch.device("cpu"))
         made.optimiser.step = lambda: None
         with CountsReads() as mode:
             made.epoch(1, None)

@@ -10,7 +10,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from bayesvm import BayesianSVC
 from bayesvm.plotting import DecisionRegionDisplay
-from bayesvm.plotting.grid import feature_grid
+from bayesvm.plotting._decision_region import feature_grid
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def test_categories_are_held_at_the_most_frequent(iris):
 
 
 def test_many_classes_get_distinct_colours(plane):
-    from bayesvm.plotting.style import class_colors
+    from bayesvm.plotting._style import class_colors
 
     for n in (2, 7, 8, 30):
         assert len({to_rgb(color) for color in class_colors(n)}) == n

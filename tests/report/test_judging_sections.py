@@ -5,13 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bayesvm.report.pitfalls import Pitfall
-from bayesvm.report.sections.abstention import abstention_section
-from bayesvm.report.sections.confusion import confusion_section
-from bayesvm.report.sections.data import data_section
-from bayesvm.report.sections.headline import headline
-from bayesvm.report.sections.quality import quality_section
-from bayesvm.report.sections.reliability import reliability_section
+from bayesvm.report._overview import headline, quality_section
+from bayesvm.report._pitfalls import Pitfall
+from bayesvm.report._reliability import abstention_section, confusion_section, reliability_section
+from bayesvm.report._table import data_section
 
 from .evaluations import judged, plain, right_and_wrong
 

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayesvm.report.pitfalls.predictors import best_accuracy, codes_of, left_out_accuracy, skill
+from bayesvm.report._leakage import best_accuracy, codes_of, left_out_accuracy, skill
 
 
 def by_hand(codes, y):

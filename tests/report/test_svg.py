@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from bayesvm.metrics import accuracy_coverage_curve, reliability_curve
-from bayesvm.report.figures import coverage_figure, reliability_figure, training_figure
+from bayesvm.report._figures import coverage_figure, reliability_figure, training_figure
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayesvm.report.pitfalls import Pitfall
-from bayesvm.report.sections.data import data_section
-from bayesvm.report.sections.relevance import relevance_section
-from bayesvm.report.sections.rows import rows_section
-from bayesvm.report.sections.training import training_section
-from bayesvm.report.sections.usage import usage_section
+from bayesvm.report._overview import usage_section
+from bayesvm.report._pitfalls import Pitfall
+from bayesvm.report._reliability import training_section
+from bayesvm.report._table import data_section, relevance_section, rows_section
 
 from .evaluations import plain, right_and_wrong
 

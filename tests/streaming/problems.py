@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from bayesvm.streaming.chunks import Chunk
-from bayesvm.streaming.engine import LocalEngine
+from bayesvm._fit.chunks import Chunk
+from bayesvm._fit.engine import LocalEngine
 
 
 def rings(n, n_classes=3, seed=0, n_features=3):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from bayesvm.streaming.chunks import Chunk, regrouped
-from bayesvm.streaming.engine import LocalEngine, read_ahead
-from bayesvm.streaming.fit import surveyed
+from bayesvm._fit.chunks import Chunk, regrouped
+from bayesvm._fit.engine import LocalEngine, read_ahead
+from bayesvm._fit.streamed import surveyed
 from tests.streaming.problems import Chunks, engine, rings
 
 

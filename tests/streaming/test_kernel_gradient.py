@@ -5,17 +5,17 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from bayesvm.core import gaussian
-from bayesvm.core.covariance import Features, inducing_factor, whitened_features
-from bayesvm.core.kernels import resolve_kernel
-from bayesvm.core.likelihoods import MulticlassHinge
-from bayesvm.core.likelihoods.augmented import augmented_pair
-from bayesvm.core.sites import Statistics
-from bayesvm.inference.blocks import Block
-from bayesvm.inference.rivals import AllRivals, OneRival
-from bayesvm.streaming.passes import kernel_gradient
-from bayesvm.streaming.passes.kernel_gradient import KernelGradient
-from bayesvm.streaming.passes.prepare import StandardisedRows
+from bayesvm._core import gaussian
+from bayesvm._core.features import Features, inducing_factor, whitened_features
+from bayesvm._core.kernels import resolve_kernel
+from bayesvm._core.likelihoods import MulticlassHinge
+from bayesvm._core.likelihoods.hinge import augmented_pair
+from bayesvm._core.sites import Statistics
+from bayesvm._fit import polish
+from bayesvm._fit.polish import KernelGradient
+from bayesvm._fit.prepare import StandardisedRows
+from bayesvm._inference.blocks import Block
+from bayesvm._inference.rivals import AllRivals, OneRival
 
 N, P, C = 60, 7, 4
 
@@ -62,7 +62,7 @@ def _with_derivatives(y, F, s2, value):
 
 @pytest.mark.parametrize("rule", [OneRival(sampled=True, seed=3), OneRival(sampled=False)])
 def test_one_rival(problem, rule, monkeypatch):
-    monkeypatch.setattr(kernel_gradient, "_BLOCK_ROWS", 17)
+    monkeypatch.setattr(polish, "_BLOCK_ROWS", 17)
     rows, kernel, params, Z, q = problem
     value, gradient = by_autograd(*problem, rule, 5)
     sums = KernelGradient(kernel, params, Z, rule, q, 5)(rows)

@@ -5,11 +5,12 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from bayesvm import BayesianSVC, defaults
-from bayesvm.core.covariance import Features
-from bayesvm.inference.blocks import Block
-from bayesvm.streaming import minibatches
-from bayesvm.streaming.minibatches import Mixed
+from bayesvm import BayesianSVC
+from bayesvm._core.features import Features
+from bayesvm._fit import defaults
+from bayesvm._fit import sweeps as minibatches
+from bayesvm._fit.sweeps import Mixed
+from bayesvm._inference.blocks import Block
 
 N = 3000
 

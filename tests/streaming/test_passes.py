@@ -7,25 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from bayesvm.core.gaussian import from_natural
-from bayesvm.core.kernels import resolve_kernel
-from bayesvm.core.likelihoods import MulticlassHinge
-from bayesvm.inference.blocks import TrainingRows
-from bayesvm.inference.evaluate import evaluate
-from bayesvm.inference.natural_parameters import Natural
-from bayesvm.inference.rivals import AllRivals, OneRival
-from bayesvm.rows import canonical_rows
-from bayesvm.scaling import fit_scaler
-from bayesvm.streaming.chunks import Chunk
-from bayesvm.streaming.passes.compose import Both
-from bayesvm.streaming.passes.gather import gather
-from bayesvm.streaming.passes.labels import Labels
-from bayesvm.streaming.passes.moments import Moments
-from bayesvm.streaming.passes.prepare import Standardise
-from bayesvm.streaming.passes.sample import Sample
-from bayesvm.streaming.passes.survey import Survey
-from bayesvm.streaming.passes.sweep import Sweep
-from bayesvm.streaming.rows import streamed
+from bayesvm._core.gaussian import Natural, from_natural
+from bayesvm._core.kernels import resolve_kernel
+from bayesvm._core.likelihoods import MulticlassHinge
+from bayesvm._fit.chunks import Chunk
+from bayesvm._fit.passes import Both, Labels, Moments, Sample, Survey, gather
+from bayesvm._fit.prepare import Standardise
+from bayesvm._fit.rows import canonical_rows, fit_scaler
+from bayesvm._fit.sweeps import Sweep, streamed
+from bayesvm._inference.blocks import TrainingRows
+from bayesvm._inference.rivals import AllRivals, OneRival
+from bayesvm._inference.task import evaluate
 from tests.streaming.problems import engine, rings
 
 SIZES = (7, 100, 1000)
@@ -34,7 +26,7 @@ SIZES = (7, 100, 1000)
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Chunks as they are given, however small."""
-    monkeypatch.setattr("bayesvm.streaming.engine._FEWEST_ROWS", 1)
+    monkeypatch.setattr("bayesvm._fit.engine._FEWEST_ROWS", 1)
 
 
 def _labels(n_classes=3, seed=0, factor=None):

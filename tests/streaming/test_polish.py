@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from bayesvm import BayesianSVC, defaults
-from bayesvm.streaming import polish
+from bayesvm import BayesianSVC
+from bayesvm._fit import defaults, polish
 from tests.streaming.problems import batches, rings
 
 
 @pytest.fixture(autouse=True)
 def stream_early(monkeypatch):
     monkeypatch.setattr(defaults, "IN_MEMORY_ROWS", 500)
-    monkeypatch.setattr("bayesvm.streaming.fit._FEWEST_SAMPLED", 150)
-    monkeypatch.setattr("bayesvm.streaming.fit._ROWS_PER_POINT", 4)
+    monkeypatch.setattr("bayesvm._fit.streamed._FEWEST_SAMPLED", 150)
+    monkeypatch.setattr("bayesvm._fit.streamed._ROWS_PER_POINT", 4)
     # A small sample does not tell the kernel much.
     monkeypatch.setattr(defaults, "SIZES", {0: defaults.Sizes(20, 60, 20)})
 
@@ -38,7 +38,7 @@ def test_chunks_do_not_matter(rivals, monkeypatch):
     one = model(rivals=rivals).fit(X, y)
     other = model(rivals=rivals).fit(batches(211, X, y))
     # Rows that are not kept are read in every step.
-    monkeypatch.setattr("bayesvm.streaming.engine.LocalEngine.may_keep", 0)
+    monkeypatch.setattr("bayesvm._fit.engine.LocalEngine.may_keep", 0)
     third = model(rivals=rivals).fit(batches(400, X, y))
     for found in (other, third):
         np.testing.assert_allclose(found.predict_proba(X), one.predict_proba(X), atol=1e-6)

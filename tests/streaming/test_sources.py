@@ -14,9 +14,9 @@ import torch
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from bayesvm.streaming import checks
-from bayesvm.streaming.chunks import joined
-from bayesvm.streaming.sources import as_source, is_chunked
+from bayesvm._fit import chunks as checks
+from bayesvm._fit.chunks import joined
+from bayesvm._fit.sources import as_source, is_chunked
 
 ROWS = 1000
 

@@ -5,19 +5,12 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 
-from bayesvm import (
-    BayesianSVC,
-    BinaryBayesianSVC,
-    LinearBayesianSVC,
-    OneVsRestBayesianSVC,
-    SVGPClassifier,
-    defaults,
-)
-from bayesvm.estimators import fitting_chunks
-from bayesvm.estimators.fitting_chunks import fit_chunks
-from bayesvm.streaming.engine import LocalEngine
-from bayesvm.streaming.rows import StreamedRows
-from bayesvm.streaming.sources import as_source
+from bayesvm import BayesianSVC, BinaryBayesianSVC, LinearBayesianSVC, OneVsRestBayesianSVC, SVGPClassifier
+from bayesvm._fit import defaults, fitting
+from bayesvm._fit.engine import LocalEngine
+from bayesvm._fit.fitting import fit_chunks
+from bayesvm._fit.sources import as_source
+from bayesvm._fit.sweeps import StreamedRows
 from tests.streaming.problems import batches, engine, rings
 
 LIMIT = 500
@@ -27,10 +20,10 @@ LIMIT = 500
 def stream_early(monkeypatch):
     """Few rows are enough to be streamed, in chunks as they are given."""
     monkeypatch.setattr(defaults, "IN_MEMORY_ROWS", LIMIT)
-    monkeypatch.setattr("bayesvm.streaming.engine._FEWEST_ROWS", 1)
-    monkeypatch.setattr("bayesvm.streaming.fit._FEWEST_SAMPLED", 400)
-    monkeypatch.setattr("bayesvm.streaming.fit._ROWS_PER_POINT", 8)
-    monkeypatch.setattr("bayesvm.inference.coordinate._FEWEST_SAMPLED", 100)
+    monkeypatch.setattr("bayesvm._fit.engine._FEWEST_ROWS", 1)
+    monkeypatch.setattr("bayesvm._fit.streamed._FEWEST_SAMPLED", 400)
+    monkeypatch.setattr("bayesvm._fit.streamed._ROWS_PER_POINT", 8)
+    monkeypatch.setattr("bayesvm._inference.coordinate._FEWEST_SAMPLED", 100)
 
 
 def _fit(estimator, size, X, y, weight=None):
@@ -194,7 +187,7 @@ def test_leave_one_out_of_every_row_of_an_array(monkeypatch):
     # Rows that took no part are predicted.
     assert np.abs(model.loo_proba_[~used] - model.predict_proba(X[~used])).max() < 0.02
     assert np.abs(model.loo_proba_[used] - model.predict_proba(X[used])).max() > 1e-3
-    monkeypatch.setattr("bayesvm.estimators.fitting_chunks.MOST_PROBABILITIES", 3000)
+    monkeypatch.setattr("bayesvm._fit.fitting.MOST_PROBABILITIES", 3000)
     assert BayesianSVC(20, rivals="exact", random_state=0).fit(X, y).loo_proba_ is None
     assert _fit(BayesianSVC(20, rivals="exact", random_state=0), 100, X, y).loo_proba_ is None
 
@@ -284,13 +277,13 @@ def test_progress_has_both_stages_and_every_state_is_a_model(monkeypatch):
     X, y = rings(900, 3)
     seen = []
 
-    class Reporter(fitting_chunks.FitReporter):
+    class Reporter(fitting.FitReporter):
         def _report(self, step):
             seen.append((step.stage, step.number))
             if step.number == 2:
                 assert self._fitted_attributes(step.state())["loo_score_"] > 0.5
             return False
 
-    monkeypatch.setattr(fitting_chunks, "FitReporter", Reporter)
+    monkeypatch.setattr(fitting, "FitReporter", Reporter)
     _fit(BayesianSVC(20, rivals="sampled", random_state=0), 300, X, y)
     assert {stage for stage, _ in seen} == {"kernel", "posterior"}

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesvm.tables import TableError, TableWarning, example_table, fit_table, fitting, table_classifier
+from bayesvm.tables import TableError, TableWarning, _fitting, example_table, fit_table, table_classifier
 
 from .data import FAST, mixed_table
 
@@ -220,7 +220,7 @@ def test_ctrl_c_while_judging_keeps_the_model(table, monkeypatch):
 
 
 def test_ctrl_c_after_the_fits_keeps_everything(table, monkeypatch):
-    monkeypatch.setattr("bayesvm.tables.fitting._figures", press_ctrl_c(fitting._figures))
+    monkeypatch.setattr("bayesvm.tables._fitting._figures", press_ctrl_c(_fitting._figures))
     fit = fit_table(table, "species", model_options=FAST)
     assert fit.interrupted
     assert fit.pipeline["columns"].n_rows_ == len(fit.leave_one_out.rows) == 118

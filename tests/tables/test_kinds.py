@@ -8,9 +8,16 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from bayesvm.tables.dates import date_style, is_ambiguous
-from bayesvm.tables.errors import TableError
-from bayesvm.tables.kinds import MANY_VALUES, as_kind, as_text, check_plain, find_kind
+from bayesvm.tables._kinds import (
+    MANY_VALUES,
+    TableError,
+    as_kind,
+    as_text,
+    check_plain,
+    date_style,
+    find_kind,
+    is_ambiguous,
+)
 
 DAY = datetime.date(2024, 5, 7)
 MANY = [f"word {i}" for i in range(MANY_VALUES)]

@@ -25,7 +25,7 @@ def test_shares_of_the_columns_in_order(pipeline):
 
 
 def test_a_column_and_the_flag_of_its_gaps_move_together(pipeline):
-    from bayesvm.tables.relevance import _features_of_columns
+    from bayesvm.tables._predictions import _features_of_columns
 
     features = _features_of_columns(pipeline)
     n_features = pipeline["model"].n_features_in_

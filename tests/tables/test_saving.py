@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import bayesvm
-from bayesvm.persistence import TRUSTED_TYPES
+from bayesvm._persistence import TRUSTED_TYPES
 from bayesvm.tables import column_relevance, example_table, predict_table, table_classifier
 
 from .data import FAST, mixed_table

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesvm.tables.splitting import equal_rows, held_out_rows
+from bayesvm.tables._fitting import equal_rows, held_out_rows
 
 
 def test_shares():

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from bayesvm.tables import TableError
-from bayesvm.tables.target import class_labels, find_labels
+from bayesvm.tables._evaluation import class_labels, find_labels
 
 LABELS = {
     "words": (["b", " a ", None, "", "a"], ["b", "a", "a"]),

@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from skrub import StringEncoder
 
-from bayesvm.tables.kinds import MANY_VALUES, as_text
-from bayesvm.tables.text import TextEncoder
-from bayesvm.tables.vectoriser import Vectoriser
+from bayesvm.tables._kinds import MANY_VALUES, as_text
+from bayesvm.tables._pipeline import Vectoriser
+from bayesvm.tables._text import TextEncoder
 
 DAYS = pd.to_datetime(["2024-02-29 13:00", None, "2019-12-31 00:00"]).astype("datetime64[us]")
 SENTENCES = as_text(pd.Series([f"the number {i * i} of many" for i in range(MANY_VALUES)]))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bayesvm.lazy import lazy_names
+from bayesvm._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from bayesvm.active.learner import ActiveLearner
-    from bayesvm.active.policies import (
+    from bayesvm.active._learner import ActiveLearner
+    from bayesvm.active._policies import (
         POLICIES,
         BatchVariationRatio,
         Margin,
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
         SoftmaxEntropy,
         VariationRatio,
     )
-    from bayesvm.active.rules import RULES
-    from bayesvm.active.scores import (
+    from bayesvm.active._rules import RULES
+    from bayesvm.active._scores import (
         entropy_scores,
         margin_scores,
         mutual_information_scores,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         variation_ratio_scores,
         vote_scores,
     )
-    from bayesvm.active.shortlist import top_by_variation_ratio
+    from bayesvm.active._shortlist import top_by_variation_ratio
 
 __all__ = [
     "POLICIES",
@@ -51,23 +51,23 @@ __all__ = [
 
 # Names come when they are used: the learner does without scikit-activeml.
 _HOME = {
-    "POLICIES": "policies",
-    "RULES": "rules",
-    "ActiveLearner": "learner",
-    "BatchVariationRatio": "policies",
-    "Margin": "policies",
-    "MutualInformation": "policies",
-    "PredictiveEntropy": "policies",
-    "Random": "policies",
-    "SoftmaxEntropy": "policies",
-    "VariationRatio": "policies",
-    "entropy_scores": "scores",
-    "margin_scores": "scores",
-    "mutual_information_scores": "scores",
-    "softmax_entropy_scores": "scores",
-    "top_by_variation_ratio": "shortlist",
-    "variation_ratio_scores": "scores",
-    "vote_scores": "scores",
+    "POLICIES": "_policies",
+    "RULES": "_rules",
+    "ActiveLearner": "_learner",
+    "BatchVariationRatio": "_policies",
+    "Margin": "_policies",
+    "MutualInformation": "_policies",
+    "PredictiveEntropy": "_policies",
+    "Random": "_policies",
+    "SoftmaxEntropy": "_policies",
+    "VariationRatio": "_policies",
+    "entropy_scores": "_scores",
+    "margin_scores": "_scores",
+    "mutual_information_scores": "_scores",
+    "softmax_entropy_scores": "_scores",
+    "top_by_variation_ratio": "_shortlist",
+    "variation_ratio_scores": "_scores",
+    "vote_scores": "_scores",
 }
 
 __getattr__, __dir__ = lazy_names(globals(), _HOME)

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bayesvm.lazy import lazy_names
+from bayesvm._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from bayesvm.adversarial.attack import AdaptiveAttack, fgsm, pgd
-    from bayesvm.adversarial.combined import CombinedDetector
-    from bayesvm.adversarial.detector import ScoreDetector
-    from bayesvm.adversarial.estimator import ArtClassifier
-    from bayesvm.adversarial.evaluate import random_signs, roc_auc, tpr_at_fpr
-    from bayesvm.adversarial.model import ImageModel, Rows
-    from bayesvm.adversarial.outputs import MixtureOutput
-    from bayesvm.adversarial.pixels import roughness
-    from bayesvm.adversarial.scores import SCORES, score_images, score_rows
-    from bayesvm.adversarial.squeezing import SQUEEZING
-    from bayesvm.adversarial.squeezing_attack import SqueezingAwareAttack
+    from bayesvm.adversarial._attack import AdaptiveAttack, SqueezingAwareAttack, fgsm, pgd, roughness
+    from bayesvm.adversarial._detector import CombinedDetector, ScoreDetector
+    from bayesvm.adversarial._estimator import ArtClassifier
+    from bayesvm.adversarial._evaluate import random_signs, roc_auc, tpr_at_fpr
+    from bayesvm.adversarial._model import ImageModel, MixtureOutput, Rows
+    from bayesvm.adversarial._scores import SCORES, SQUEEZING, score_images, score_rows
 
 __all__ = [
     "AdaptiveAttack",
@@ -42,24 +37,24 @@ __all__ = [
 
 # Names come when they are used: scores and attacks do without the toolbox.
 _HOME = {
-    "AdaptiveAttack": "bayesvm.adversarial.attack",
-    "ArtClassifier": "bayesvm.adversarial.estimator",
-    "CombinedDetector": "bayesvm.adversarial.combined",
-    "ImageModel": "bayesvm.adversarial.model",
-    "MixtureOutput": "bayesvm.adversarial.outputs",
-    "Rows": "bayesvm.adversarial.model",
-    "SCORES": "bayesvm.adversarial.scores",
-    "SQUEEZING": "bayesvm.adversarial.squeezing",
-    "ScoreDetector": "bayesvm.adversarial.detector",
-    "SqueezingAwareAttack": "bayesvm.adversarial.squeezing_attack",
-    "fgsm": "bayesvm.adversarial.attack",
-    "pgd": "bayesvm.adversarial.attack",
-    "random_signs": "bayesvm.adversarial.evaluate",
-    "roc_auc": "bayesvm.adversarial.evaluate",
-    "roughness": "bayesvm.adversarial.pixels",
-    "score_images": "bayesvm.adversarial.scores",
-    "score_rows": "bayesvm.adversarial.scores",
-    "tpr_at_fpr": "bayesvm.adversarial.evaluate",
+    "AdaptiveAttack": "bayesvm.adversarial._attack",
+    "ArtClassifier": "bayesvm.adversarial._estimator",
+    "CombinedDetector": "bayesvm.adversarial._detector",
+    "ImageModel": "bayesvm.adversarial._model",
+    "MixtureOutput": "bayesvm.adversarial._model",
+    "Rows": "bayesvm.adversarial._model",
+    "SCORES": "bayesvm.adversarial._scores",
+    "SQUEEZING": "bayesvm.adversarial._scores",
+    "ScoreDetector": "bayesvm.adversarial._detector",
+    "SqueezingAwareAttack": "bayesvm.adversarial._attack",
+    "fgsm": "bayesvm.adversarial._attack",
+    "pgd": "bayesvm.adversarial._attack",
+    "random_signs": "bayesvm.adversarial._evaluate",
+    "roc_auc": "bayesvm.adversarial._evaluate",
+    "roughness": "bayesvm.adversarial._attack",
+    "score_images": "bayesvm.adversarial._scores",
+    "score_rows": "bayesvm.adversarial._scores",
+    "tpr_at_fpr": "bayesvm.adversarial._evaluate",
 }
 
 __getattr__, __dir__ = lazy_names(globals(), _HOME)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bayesvm.lazy import lazy_names
+from bayesvm._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from bayesvm.distributed.estimator import DaskBayesianSVC
+    from bayesvm.distributed._estimator import DaskBayesianSVC
 
 __all__ = ["DaskBayesianSVC"]
 
-__getattr__, __dir__ = lazy_names(globals(), {"DaskBayesianSVC": "estimator"})
+__getattr__, __dir__ = lazy_names(globals(), {"DaskBayesianSVC": "_estimator"})

@@ -4,11 +4,11 @@ Needs matplotlib (``pip install 'bayesvm[plot]'``), which is imported when a
 picture is drawn, not before.
 """
 
-from bayesvm.plotting.coverage import CoverageDisplay
-from bayesvm.plotting.decision_region import DecisionRegionDisplay
-from bayesvm.plotting.feature_relevance import FeatureRelevanceDisplay
-from bayesvm.plotting.reliability import ReliabilityDisplay
-from bayesvm.plotting.training_curve import TrainingCurveDisplay
+from bayesvm.plotting._coverage import CoverageDisplay
+from bayesvm.plotting._decision_region import DecisionRegionDisplay
+from bayesvm.plotting._feature_relevance import FeatureRelevanceDisplay
+from bayesvm.plotting._reliability import ReliabilityDisplay
+from bayesvm.plotting._training_curve import TrainingCurveDisplay
 
 __all__ = [
     "CoverageDisplay",

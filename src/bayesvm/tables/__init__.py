@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bayesvm.lazy import lazy_names
+from bayesvm._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from bayesvm.tables.columns import TableColumns
-    from bayesvm.tables.errors import TableError, TableWarning
-    from bayesvm.tables.evaluation import Evaluation, Interval, evaluate_table
-    from bayesvm.tables.example import EXAMPLE_TARGET, example_table
-    from bayesvm.tables.fitting import TableFit, fit_table
-    from bayesvm.tables.pipeline import table_classifier
-    from bayesvm.tables.predictions import predict_blocks, predict_table
-    from bayesvm.tables.reading import open_blocks, read_table
-    from bayesvm.tables.relevance import column_relevance
-    from bayesvm.tables.writing import table_writer, write_table
+    from bayesvm.tables._columns import TableColumns
+    from bayesvm.tables._evaluation import Evaluation, Interval, evaluate_table
+    from bayesvm.tables._fitting import TableFit, fit_table
+    from bayesvm.tables._kinds import TableError, TableWarning
+    from bayesvm.tables._pipeline import table_classifier
+    from bayesvm.tables._predictions import (
+        column_relevance,
+        predict_blocks,
+        predict_table,
+        table_writer,
+        write_table,
+    )
+    from bayesvm.tables._reading import EXAMPLE_TARGET, example_table, open_blocks, read_table
 
 __all__ = [
     "EXAMPLE_TARGET",
@@ -44,24 +47,24 @@ __all__ = [
 ]
 
 _HOME = {
-    "EXAMPLE_TARGET": "example",
-    "Evaluation": "evaluation",
-    "Interval": "evaluation",
-    "TableColumns": "columns",
-    "TableError": "errors",
-    "TableFit": "fitting",
-    "TableWarning": "errors",
-    "column_relevance": "relevance",
-    "evaluate_table": "evaluation",
-    "example_table": "example",
-    "fit_table": "fitting",
-    "open_blocks": "reading",
-    "predict_blocks": "predictions",
-    "predict_table": "predictions",
-    "read_table": "reading",
-    "table_classifier": "pipeline",
-    "table_writer": "writing",
-    "write_table": "writing",
+    "EXAMPLE_TARGET": "_reading",
+    "Evaluation": "_evaluation",
+    "Interval": "_evaluation",
+    "TableColumns": "_columns",
+    "TableError": "_kinds",
+    "TableFit": "_fitting",
+    "TableWarning": "_kinds",
+    "column_relevance": "_predictions",
+    "evaluate_table": "_evaluation",
+    "example_table": "_reading",
+    "fit_table": "_fitting",
+    "open_blocks": "_reading",
+    "predict_blocks": "_predictions",
+    "predict_table": "_predictions",
+    "read_table": "_reading",
+    "table_classifier": "_pipeline",
+    "table_writer": "_predictions",
+    "write_table": "_predictions",
 }
 
 _get, __dir__ = lazy_names(globals(), _HOME)

@@ -1,0 +1,403 @@
+"""What every estimator here shares: fitting, probabilities, latents, uncertainty, abstention."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayesvm import _prediction, _top_k
+from bayesvm._callbacks import CallbackSupportMixin, with_callbacks
+from bayesvm._compiled import CompiledPredictor
+from bayesvm._compiled.folding import compile_model
+from bayesvm._fit.fitting import can_add_rows, fit_estimator, partial_fit_estimator
+from bayesvm._fit.train import Options
+from bayesvm._model import FittedKernel, LoadedModel, Model, relevance, torch_dtype
+from bayesvm._options import check_arguments, check_number
+from bayesvm._prediction import Uncertainty
+from bayesvm._top_k import TopK
+from bayesvm._validation import check_at_hand
+
+# --- Which rows to hand to a person (eq. 6.8).
+
+
+FloatArray = npt.NDArray[np.floating]
+
+
+def confidence_threshold(
+    confidence: FloatArray, correct: FloatArray, weight: FloatArray, max_error: float
+) -> float:
+    """Smallest confidence at which accepted rows keep the error in leave-one-out.
+
+    Rows are accepted from the most confident down, as long as the weighted
+    error among them, counted with one error more than was seen, stays within
+    ``max_error``; that extra error makes the promise hold on average for the
+    next row rather than only on the rows it was read off. Infinity if not
+    even the most confident rows can promise it.
+
+    Parameters
+    ----------
+    confidence : ndarray of shape (N,)
+        Largest leave-one-out class probability of each row.
+    correct : ndarray of shape (N,)
+        Whether that class is the label.
+    weight : ndarray of shape (N,)
+    max_error : float
+    """
+    order = np.argsort(-confidence, kind="stable")
+    sorted_confidence = confidence[order]
+    mass = np.cumsum(weight[order])
+    wrong = np.cumsum(weight[order] * (1.0 - correct[order]))
+    # A threshold accepts all rows that share its confidence.
+    last_of_ties = np.append(sorted_confidence[1:] < sorted_confidence[:-1], True)
+    promised = last_of_ties & (wrong + 1.0 <= max_error * (mass + 1.0))
+    kept = np.flatnonzero(promised)
+    return float(sorted_confidence[kept[-1]]) if kept.size else float("inf")
+
+
+# --- Compiling a fitted model for serving.
+
+
+class Compiles:
+    """``compile_predictor`` for a :class:`LatentClassifier`."""
+
+    model_: Model
+    classes_: npt.NDArray[Any]
+
+    def compile_predictor(self, dtype: str = "float32") -> CompiledPredictor:
+        """A small object that predicts as this estimator does now, several times as fast.
+
+        Probabilities agree with ``predict_proba`` to 1e-4 in single and to
+        1e-8 in double precision. Single precision is checked at the inducing
+        points and between them; where it would not keep that, the predictor
+        is made in double precision (its ``dtype`` says which it is).
+
+        Parameters
+        ----------
+        dtype : {"float32", "float64"}
+            Precision of the large products.
+
+        Returns
+        -------
+        CompiledPredictor
+
+        Raises
+        ------
+        ValueError
+            If the posterior is a set of draws, which cannot be folded.
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        return compile_model(self.model_, self.classes_, None if names is None else tuple(names), dtype)
+
+
+# --- The few most probable classes, for estimators with many of them.
+
+
+class PredictsTopK:
+    """``predict_top_k`` for a :class:`LatentClassifier`."""
+
+    classes_: npt.NDArray[Any]
+
+    def predict_top_k(self, X: Any, k: int = 5, max_left_out: float = 1e-3) -> TopK:
+        """The most probable classes of each row, and a bound on what all others have.
+
+        With thousands of classes most have next to no probability, and most
+        of the work of ``predict_proba`` goes into finding that out. Here the
+        latent means of all classes are computed, the variances only of
+        those that matter. Probabilities and ``predict_proba`` differ by at
+        most ``left_out``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        k : int
+            How many classes; all, if there are fewer.
+        max_left_out : float
+            More classes are computed, if need be all, until the others
+            together have at most this probability.
+
+        Returns
+        -------
+        TopK
+            ``classes`` and ``probabilities`` of shape (n_rows, k), the most
+            probable first, and ``left_out`` of shape (n_rows,).
+        """
+        model, X = self._ready(X)
+        check_number("k", k, numbers.Integral, 1, False)
+        check_number("max_left_out", max_left_out, numbers.Real, 0, False)
+        best = _top_k.top_k(model, X, min(int(k), len(self.classes_)), float(max_left_out))
+        return TopK(self.classes_[best.best], best.proba, best.left_out)
+
+    def _ready(self, X: Any) -> tuple[LoadedModel, FloatArray]:
+        """The model on its device and validated rows."""
+        raise NotImplementedError
+
+
+class LatentClassifier(PredictsTopK, Compiles, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+    """A classifier whose fitted ``model_`` gives latents per class.
+
+    Subclasses say in ``_options`` what is fitted and how.
+    """
+
+    device: str
+    dtype: str
+    model_: Model
+    classes_: npt.NDArray[Any]
+    loo_confidence_: FloatArray
+    loo_correct_: FloatArray
+    loo_weight_: FloatArray
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), or rows in chunks
+            Also a numpy memmap; a pyarrow Table, Dataset or RecordBatchReader, or
+            the path of a Parquet file or folder; an iterable of batches ``(X, y)`` or
+            ``(X, y, weight)``, an iterator of them, or a function that makes
+            one. More than 100 000 rows are read chunk by chunk, in bounded
+            memory (docs/streaming.md).
+        y : array-like of shape (n_rows,), str or None
+            Class labels of any sortable type; the name of their column in a data
+            frame (pandas, polars) or in Arrow data; None with batches.
+        sample_weight : array-like of shape (n_rows,), str or None
+            Weight two equals giving a row twice, weight zero leaving it out.
+            Leave-one-out leaves out one copy of a row of whole weight, and
+            rows of any other weight as a whole.
+            Or the name of a column, likewise.
+
+        Returns
+        -------
+        self
+        """
+        fit_estimator(self, X, y, sample_weight)
+        return self
+
+    def _check(self) -> None:
+        """Refuse arguments that cannot work."""
+        check_arguments(self)
+
+    def _options(self, n_rows: int, n_classes: int, seed: int) -> Options:
+        """Every "auto" resolved for that many distinct rows and classes."""
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Most probable class of each row: the argmax of ``predict_proba``."""
+        model, X = self._ready(X)
+        return self.classes_[_top_k.most_probable(model, X)]
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Class probabilities, shape (n_rows, n_classes); rows sum to one.
+
+        E[softmax(T (f + offset))], or the expectation under the likelihood
+        itself where that is a distribution over classes.
+        """
+        model, X = self._ready(X)
+        return _prediction.proba(model, X)
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Logarithms of the class probabilities, finite even where those vanish."""
+        return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Log-probabilities, or with two classes the log-odds of the second.
+
+        Shares the argmax (the sign, with two classes) with ``predict``.
+        """
+        log_p = self.predict_log_proba(X)
+        return log_p[:, 1] - log_p[:, 0] if log_p.shape[1] == 2 else log_p
+
+    def predict_latent(self, X: Any) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation of each class's latent function.
+
+        With two classes only their difference is modelled; it is dealt
+        evenly to the two.
+
+        Returns
+        -------
+        mean, std : ndarray of shape (n_rows, n_classes)
+        """
+        model, X = self._ready(X)
+        mean, std = _prediction.map_rows(model, X, lambda F, s2: (F, s2.sqrt()), 1)
+        return mean, std
+
+    def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> FloatArray:
+        """Draws of the latent functions at X, joint over rows, shape (n_samples, n_rows, n_classes)."""
+        model, X = self._ready(X)
+        return _prediction.sample_latents(model, X, n_samples, self._generator(n_samples, random_state))
+
+    def sample_proba(self, X: Any, n_samples: int = 1, random_state: Any = None) -> FloatArray:
+        """Draws of the class probabilities, shape (n_samples, n_rows, n_classes).
+
+        Softmax(T (f + offset)) at draws of the latents, or the probabilities
+        of the model's own likelihood. Their mean over draws tends to
+        ``predict_proba``.
+        """
+        model, X = self._ready(X)
+        return _prediction.sample_probabilities(model, X, n_samples, self._generator(n_samples, random_state))
+
+    def variation_ratio(self, X: Any, n_samples: int | None = None, random_state: Any = None) -> FloatArray:
+        """How often the posterior disagrees with its own majority about the largest latent.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        n_samples : int or None
+            None: exactly, by quadrature, or over all draws of a sampled
+            posterior. A number: from that many draws, as in the paper, one
+            minus the share of the most frequent class.
+        random_state : int, RandomState or None
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Between 0 (certain) and 1 - 1/n_classes.
+        """
+        if n_samples is None:
+            model, X = self._ready(X)
+            return _prediction.variation_ratio(model, X)
+        winners = self.sample_latent(X, n_samples, random_state).argmax(2)
+        counts = np.stack([(winners == c).sum(0) for c in range(len(self.classes_))], 1)
+        return np.asarray(1.0 - counts.max(1) / n_samples)
+
+    def log_variation_ratio(self, X: Any) -> FloatArray:
+        """Logarithm of the variation ratio, ordered even where the ratio underflows."""
+        model, X = self._ready(X)
+        return _prediction.log_ratio(model, X)
+
+    def uncertainty(self, X: Any) -> Uncertainty:
+        """Predictive entropy in nats: total, and its aleatoric and epistemic parts."""
+        model, X = self._ready(X)
+        return _prediction.uncertainty(model, X)
+
+    def abstain(self, X: Any, max_error: float = 0.01) -> npt.NDArray[np.bool_]:
+        """Which rows to hand to a person so that the rest keep an error rate.
+
+        The threshold on the largest class probability comes from the
+        leave-one-out predictions of the training rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        max_error : float
+            Error rate to keep among the accepted rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            True where a person should decide.
+        """
+        model, X = self._ready(X)
+        return np.asarray(_top_k.largest_probability(model, X) < self.abstention_threshold(max_error))
+
+    def abstention_threshold(self, max_error: float = 0.01) -> float:
+        """Confidence below which ``abstain`` hands a row over; infinity: all of them."""
+        check_is_fitted(self)
+        if not 0.0 < max_error < 1.0:
+            raise ValueError(f"max_error={max_error!r} is not valid; it must lie between 0 and 1")
+        return confidence_threshold(self.loo_confidence_, self.loo_correct_, self.loo_weight_, max_error)
+
+    @property
+    def inducing_points_(self) -> FloatArray:
+        """Inducing points in the units of the data, shape (n_inducing, n_features)."""
+        return self.model_.scaler.inverse_transform(self.model_.Z)
+
+    @property
+    def kernel_(self) -> FittedKernel:
+        """The kernel with its learned parameters."""
+        return FittedKernel(self.model_.kernel, self.model_.params, self.model_.scaler)
+
+    @property
+    def feature_relevance_(self) -> FloatArray:
+        """Share of each feature in how fast the latent functions vary; sums to one."""
+        return relevance(self.model_)
+
+    @property
+    def temperature_(self) -> float:
+        """Temperature T of the class probabilities, fitted by leave-one-out."""
+        return self.model_.temperature
+
+    @property
+    def spread_(self) -> float:
+        """Factor on the latent variances in class probabilities, fitted by leave-one-out."""
+        return self.model_.spread
+
+    @property
+    def offset_(self) -> FloatArray:
+        """What is added to the latents in class probabilities, fitted by leave-one-out; sums to zero."""
+        return self.model_.offset
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def _generator(self, n_samples: Any, random_state: Any) -> torch.Generator:
+        """What draws are made with, once their number is known to be one."""
+        check_number("n_samples", n_samples, numbers.Integral, 1, False)
+        seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+        return torch.Generator().manual_seed(seed)
+
+    def _ready(self, X: Any) -> tuple[LoadedModel, FloatArray]:
+        """The model on its device and validated rows."""
+        check_is_fitted(self)
+        check_at_hand(X)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        # A model trained on a GPU predicts anywhere.
+        device = (
+            "cpu" if str(self.device).startswith("cuda") and not torch.cuda.is_available() else self.device
+        )
+        return self.model_.on(device, torch_dtype(self.dtype)), X
+
+
+# --- Learning from more rows, for estimators whose posterior is variational.
+
+
+class AddsRows:
+    """``partial_fit`` for a :class:`LatentClassifier`."""
+
+    @available_if(can_add_rows)
+    @with_callbacks
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, forgetting: float = 0.0
+    ) -> Self:
+        """Learn from more rows; the old ones need not be given again.
+
+        Up to 2000 rows are remembered. While that is all there are, the
+        result is that of a ``fit`` to all of them, with the kernel learned
+        anew whenever the rows have grown by a quarter. Later the kernel and
+        the scale of the features stay; rows beyond 2000 are forgotten at
+        random, and what they taught stays in the posterior. Inducing points
+        are added where new rows need them, up to ``n_inducing`` (with "auto"
+        up to twice as many as ``fit`` would use). ``loo_score_`` and
+        ``loo_log_loss_`` then judge remembered and new rows, ``loo_proba_``
+        has the new rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,) or str
+            Class labels, or the name of their column in a data frame.
+        classes : array-like or None
+            All labels that will ever occur; needed in the first call only.
+        sample_weight : array-like of shape (n_rows,), str or None
+        forgetting : float, default=0.0
+            Share of what is known that this call forgets, from 0 to 1, for streams
+            whose law drifts: earlier rows lose that share of their weight, remembered
+            or not. In the long run the model knows as much as 1 / forgetting
+            batches say.
+
+        Returns
+        -------
+        self
+        """
+        partial_fit_estimator(self, X, y, classes, sample_weight, forgetting)
+        return self

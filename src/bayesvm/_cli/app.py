@@ -1,0 +1,309 @@
+"""Commands and their options.
+
+Each function here only reads its arguments: it answers with what is to be
+done, which the module of the command's name does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayesvm._version import __version__
+
+# --- Checks that several commands make of their options.
+
+
+def check_share(option: str, value: float) -> None:
+    """Refuse what is not strictly between 0 and 1."""
+    if not 0.0 < value < 1.0:
+        raise ValueError(f"{option} {value:g} is not valid; give a share between 0 and 1, such as 0.01")
+
+
+def check_place(option: str, path: Path, taken: dict[Path, str], overwrite: bool = True) -> None:
+    """Refuse a file that cannot be written, or must not; ``taken`` says what is at some places."""
+    target = path.resolve()
+    folder = str(target.parent)
+    if target in taken:
+        raise ValueError(f"{option} {str(path)!r} is {taken[target]} already; give another name")
+    if target.is_dir():
+        raise ValueError(f"{option} {str(path)!r} is a folder; give the name of a file")
+    if not target.parent.is_dir():
+        raise ValueError(f"{option}: the folder {folder!r} does not exist; create it first")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{option}: you may not write into the folder {folder!r}; choose another")
+    if target.exists() and not overwrite:
+        raise ValueError(f"{option} {str(path)!r} exists; give another name, or allow --overwrite")
+
+
+def names_in(option: str, text: str | None) -> tuple[str, ...]:
+    """The names of a list with commas.
+
+    Examples
+    --------
+    >>> names_in("--classes", "ant, bee")
+    ('ant', 'bee')
+    """
+    if text is None:
+        return ()
+    names = tuple(part.strip() for part in text.split(","))
+    if not all(names):
+        raise ValueError(f"{option} {text!r} has an empty name; give names with one comma between two")
+    doubled = [name for i, name in enumerate(names) if name in names[:i]]
+    if doubled:
+        raise ValueError(f"{option} names {doubled[0]!r} twice; give every name once")
+    return names
+
+
+app = typer.Typer(
+    help="Classify the rows of a table, and know which answers to trust.",
+    epilog="Try it without data: 'bayesvm fit' fits a bundled table of penguins.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Task = Callable[[], int]
+
+# Commands of other distributions, by name; ``_STUDIES`` are those of bayesvm-studies.
+_PLUGINS = "bayesvm.commands"
+_STUDIES = {
+    "reproduce": "Run the experiments of the paper.",
+    "report": "Show what the experiments found.",
+}
+
+
+def _missing(name: str) -> Callable[[], None]:
+    def command() -> None:
+        raise ImportError(
+            f"'bayesvm {name}' belongs to the studies, a distribution of their own: "
+            "pip install ./studies in a checkout of bayesvm"
+        )
+
+    return command
+
+
+def _add_plugins() -> None:
+    """Add the commands of other distributions; without the studies theirs say how to get them."""
+    found = {point.name: point for point in entry_points(group=_PLUGINS)}
+    for name, point in found.items():
+        app.add_typer(point.load(), name=name)
+    for name, text in _STUDIES.items():
+        if name not in found:
+            loose = {"ignore_unknown_options": True, "allow_extra_args": True}
+            app.command(name, help=text, context_settings=loose)(_missing(name))
+
+
+_add_plugins()
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+MaxError = Annotated[
+    float, typer.Option(metavar="SHARE", help="Error rate to keep among the rows the model answers.")
+]
+ModelFile = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="File that 'bayesvm fit', or bayesvm.save in Python, wrote.")
+]
+TableModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="File that 'bayesvm fit' wrote.")]
+TableFile = Annotated[
+    Path | None, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet file; the bundled table if none.")
+]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"bayesvm {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+) -> None:
+    """What comes before a command."""
+
+
+@app.command()
+def fit(
+    table: TableFile = None,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", metavar="COLUMN", help="Column to predict.")
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", "-m", metavar="FILE", help="Where the model goes [default: TABLE.skops]"),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE", help="Where the report goes [default: TABLE.html]"),
+    ] = None,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
+    holdout: Annotated[
+        float, typer.Option(metavar="SHARE", help="Rows to judge a first fit on; 0 for none.")
+    ] = 0.2,
+    max_error: MaxError = 0.01,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column not to use; may be given again.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the model.")] = 0,
+    inducing: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Inducing points [default: by the size of the table]"),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option(help="Whether files that exist are replaced.")] = True,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> Task:
+    """Fit a model to a table, judge it, save it and write a report."""
+    from bayesvm._cli.fit import FitOptions, fit_command
+
+    options = FitOptions(
+        table=table,
+        target=target,
+        model=model,
+        report=report,
+        no_report=no_report,
+        holdout=holdout,
+        max_error=max_error,
+        ignore=tuple(ignore or ()),
+        seed=seed,
+        inducing=inducing,
+        overwrite=overwrite,
+        as_json=as_json,
+        quiet=quiet,
+    )
+    return partial(fit_command, options)
+
+
+@app.command()
+def predict(
+    model: ModelFile,
+    table: TableFile = None,
+    abstain: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Add the column ask_a_person: without those rows at most this share of answers is wrong.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="CSV, TSV or Parquet file; - for standard output [default: -]",
+        ),
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Put the columns of the table in front.")] = False,
+    as_json: AsJson = False,
+) -> Task:
+    """Predict the rows of a table: classes, probabilities and doubts as CSV."""
+    from bayesvm._cli.predict import predict_command
+
+    return partial(predict_command, model, table, abstain, output, keep, as_json)
+
+
+@app.command()
+def evaluate(
+    model: TableModelFile,
+    table: TableFile = None,
+    max_error: MaxError = 0.01,
+    as_json: AsJson = False,
+) -> Task:
+    """Judge a model on a table whose labels are known."""
+    from bayesvm._cli.evaluate import evaluate_command
+
+    return partial(evaluate_command, model, table, max_error, as_json)
+
+
+@app.command()
+def label(
+    pool: Annotated[Path, typer.Argument(metavar="POOL", help="CSV, TSV or Parquet file of rows to label.")],
+    target: Annotated[
+        str, typer.Option("--target", "-t", metavar="COLUMN", help="Column of the labels; may be a new one.")
+    ],
+    labels: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where every answer goes at once [default: POOL.labels.csv]"),
+    ] = None,
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Which row next: variation_ratio, softmax_entropy, margin, entropy, bald, batch or random.",
+        ),
+    ] = "variation_ratio",
+    classes: Annotated[
+        str | None, typer.Option(metavar="A,B,C", help="Classes that will occur [default: those met so far]")
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(metavar="A,B,C", help="Columns to show [default: those that fit]")
+    ] = None,
+    n_queries: Annotated[
+        int | None, typer.Option("--n-queries", "-n", min=0, metavar="N", help="End after so many labels.")
+    ] = None,
+    oracle: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Ask nobody: take the labels from this table."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the pool with its labels at the end."),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", "-m", metavar="FILE", help="Fit and save a model of the labels at the end."),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Column the model does not use; may be given again."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the model and of the first rows.")] = 0,
+    ask_skipped: Annotated[bool, typer.Option("--ask-skipped", help="Ask again about skipped rows.")] = False,
+    rows_unchanged: Annotated[
+        bool,
+        typer.Option("--rows-unchanged", help="The pool has changed, but its rows are in the old order."),
+    ] = False,
+    as_json: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print questions and errors only.")] = False,
+) -> Task:
+    """Label a table row by row, the row that teaches the model most first."""
+    from bayesvm._cli.label import LabelOptions, label_command
+
+    options = LabelOptions(
+        pool=pool,
+        target=target,
+        labels=labels,
+        policy=policy,
+        classes=names_in("--classes", classes),
+        columns=names_in("--columns", columns),
+        n_queries=n_queries,
+        oracle=oracle,
+        output=output,
+        model=model,
+        ignore=tuple(ignore or ()),
+        seed=seed,
+        ask_skipped=ask_skipped,
+        rows_unchanged=rows_unchanged,
+        as_json=as_json,
+        quiet=quiet,
+    )
+    return partial(label_command, options)
+
+
+@app.command()
+def info(model: ModelFile, as_json: AsJson = False) -> Task:
+    """Say what a model was trained on, how good it is, and how to load it."""
+    from bayesvm._cli.evaluate import info_command
+
+    return partial(info_command, model, as_json)

@@ -1,0 +1,249 @@
+"""``bayesvm fit``: from a table to a model file, a report and a summary."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bayesvm._cli.app import check_place, check_share
+from bayesvm._cli.guard import DONE, INTERRUPTED
+from bayesvm._cli.models import collected_notes, print_notes
+from bayesvm._cli.terminal import (
+    MOST_SHOWN,
+    FitProgress,
+    Row,
+    Section,
+    abstention,
+    class_counts,
+    count_of,
+    kinds_in_words,
+    print_json,
+    print_sections,
+    quality,
+    relevance_rows,
+    shortened,
+    shown_progress,
+)
+from bayesvm.tables import TableFit, column_relevance
+
+if TYPE_CHECKING:
+    import pandas
+
+    from bayesvm.report import Pitfall
+
+
+_COLUMNS_LISTED = 30
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """Arguments of the command."""
+
+    table: Path | None
+    target: str | None
+    model: Path | None
+    report: Path | None
+    no_report: bool
+    holdout: float
+    max_error: float
+    ignore: tuple[str, ...]
+    seed: int
+    inducing: int | None
+    overwrite: bool
+    as_json: bool
+    quiet: bool
+
+
+def fit_command(options: FitOptions) -> int:
+    """Fit, save, report and summarise."""
+    check_share("--max-error", options.max_error)
+    model_path, report_path = _outputs(options)
+    saved = False
+    try:
+        with collected_notes() as notes, shown_progress(not options.quiet) as steps:
+            steps.start("Starting")
+            import bayesvm
+            from bayesvm.report import find_pitfalls, write_report
+            from bayesvm.tables import fit_table
+            from bayesvm.tables._fitting import held_interrupts
+
+            steps.start("Reading the table")
+            table, target, source = _read(options)
+            titles = ["Trial fit", "Final fit"] if options.holdout > 0 else ["Final fit"]
+            fit = fit_table(
+                table,
+                target,
+                holdout=options.holdout,
+                ignore=options.ignore,
+                random_state=options.seed,
+                model_options={} if options.inducing is None else {"n_inducing": options.inducing},
+                callbacks=[FitProgress(steps, titles)],
+            )
+            steps.start("Saving the model")
+            with held_interrupts() as interrupts:
+                bayesvm.save(fit.pipeline, model_path)
+                saved = True
+            if interrupts.pressed:
+                raise KeyboardInterrupt
+            steps.start("Looking for pitfalls")
+            pitfalls = find_pitfalls(fit.table.drop(columns=list(options.ignore)), target)
+            if report_path is not None:
+                steps.start("Writing the report")
+                write_report(
+                    fit,
+                    report_path,
+                    model_path=model_path,
+                    source=source,
+                    max_error=options.max_error,
+                    pitfalls=pitfalls,
+                )
+        summary = FitSummary(fit, source, pitfalls, model_path, report_path, options.max_error, notes)
+        if options.as_json:
+            print_json(summary.as_dict())
+        elif not options.quiet:
+            print_sections(summary.sections())
+            print_notes(notes)
+    except KeyboardInterrupt:
+        if not saved:
+            raise
+        sys.stderr.write(f"bayesvm: interrupted; the model is saved in {model_path}\n")
+        return INTERRUPTED
+    if not fit.interrupted:
+        return DONE
+    sys.stderr.write(f"bayesvm: interrupted; the best model so far is saved in {model_path}\n")
+    return INTERRUPTED
+
+
+def _read(options: FitOptions) -> tuple[pandas.DataFrame, str, str]:
+    """The table, the column to predict, and a name for the table."""
+    from bayesvm.tables import EXAMPLE_TARGET, TableError, example_table, read_table
+
+    if options.table is None:
+        return example_table(), options.target or EXAMPLE_TARGET, "penguins.csv (bundled example)"
+    table = read_table(options.table, target=options.target)
+    if options.target is None:
+        names = ", ".join(repr(str(name)) for name in table.columns[:_COLUMNS_LISTED])
+        more = len(table.columns) - _COLUMNS_LISTED
+        raise TableError(
+            "which column shall be predicted? Give --target; the columns are "
+            + names
+            + (f" and {more} more" if more > 0 else "")
+        )
+    return table, options.target, options.table.name
+
+
+def _outputs(options: FitOptions) -> tuple[Path, Path | None]:
+    """Where model and report go, checked before the work begins."""
+    if options.report is not None and options.no_report:
+        raise ValueError("--report and --no-report contradict each other; give one of them")
+    stem = "penguins" if options.table is None else options.table.name.split(".")[0] or "table"
+    model = options.model or Path(f"{stem}.skops")
+    report = None if options.no_report else options.report or Path(f"{stem}.html")
+    taken = {} if options.table is None else {options.table.resolve(): "the table"}
+    check_place("--model", model, taken, options.overwrite)
+    if report is not None:
+        check_place("--report", report, {**taken, model.resolve(): "--model"}, options.overwrite)
+    return model, report
+
+
+# --- A fitted table in words, and as a dictionary for JSON.
+
+
+@dataclass(frozen=True)
+class FitSummary:
+    """Everything there is to say after a fit.
+
+    Attributes
+    ----------
+    fit : TableFit
+    source : str
+        Name of the table.
+    pitfalls : sequence of Pitfall
+    model_path : Path
+    report_path : Path or None
+    max_error : float
+    notes : sequence of str
+    """
+
+    fit: TableFit
+    source: str
+    pitfalls: Sequence[Pitfall]
+    model_path: Path
+    report_path: Path | None
+    max_error: float
+    notes: Sequence[str]
+
+    def sections(self) -> list[Section]:
+        """For people."""
+        fit = self.fit
+        judged = [fit.leave_one_out] if fit.heldout is None else [fit.heldout, fit.leave_one_out]
+        thresholds = [fit.abstention_threshold(evaluation, self.max_error) for evaluation in judged]
+        pitfalls = [(pitfall.severity, " ".join(pitfall.title.split())) for pitfall in self.pitfalls]
+        return [
+            Section("Data", self._data()),
+            quality(judged, thresholds, self.max_error),
+            Section("Beware", pitfalls[:MOST_SHOWN]),
+            Section("What matters", relevance_rows(column_relevance(fit.pipeline))),
+            Section("Written", self._files()),
+            Section(
+                "Next", [(f"bayesvm predict {self.model_path} NEW_TABLE.csv --abstain {self.max_error:g}",)]
+            ),
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For programs."""
+        fit = self.fit
+        columns = fit.pipeline["columns"]
+        best_judged = fit.heldout or fit.leave_one_out
+        threshold = fit.abstention_threshold(best_judged, self.max_error)
+        counts = zip(columns.classes_, columns.class_counts_, strict=True)
+        return {
+            "table": self.source,
+            "target": fit.target,
+            "rows": len(fit.table),
+            "rows_learned": columns.n_rows_,
+            "rows_without_label": fit.n_dropped,
+            "columns": columns.kinds_,
+            "ignored": columns.ignored_,
+            "classes": [{"label": label, "rows": count} for label, count in counts],
+            "held_out": None if fit.heldout is None else fit.heldout.as_dict(),
+            "leave_one_out": fit.leave_one_out.as_dict(),
+            "abstention": abstention(best_judged, threshold, self.max_error),
+            "relevance": column_relevance(fit.pipeline).to_dict(),
+            "pitfalls": [
+                {"kind": p.kind, "severity": p.severity, "title": p.title, "columns": list(p.columns)}
+                for p in self.pitfalls
+            ],
+            "model": str(self.model_path),
+            "report": None if self.report_path is None else str(self.report_path),
+            "seconds": fit.seconds,
+            "interrupted": fit.interrupted,
+            "notes": list(self.notes),
+        }
+
+    def _data(self) -> list[Row]:
+        fit, columns = self.fit, self.fit.pipeline["columns"]
+        rows: list[Row] = [
+            ("table", f"{self.source}, {count_of(len(fit.table), 'row')}"),
+            ("columns", f"{len(columns.names_)} used: {kinds_in_words(columns.kinds_)}"),
+            ("target", f"{fit.target}: {class_counts(columns.classes_, columns.class_counts_)}"),
+        ]
+        if columns.n_rows_ < len(fit.table):
+            learned = f"{count_of(columns.n_rows_, 'row')}; Ctrl-C came before the fit to all"
+            rows.insert(1, ("learned from", learned))
+        if fit.n_dropped:
+            rows.append(("left out", f"{count_of(fit.n_dropped, 'row')} without {fit.target}"))
+        if columns.ignored_:
+            rows.append(("not used", shortened(f"{name} ({why})" for name, why in columns.ignored_.items())))
+        return rows
+
+    def _files(self) -> list[Row]:
+        rows: list[Row] = [("model", str(self.model_path))]
+        if self.report_path is not None:
+            rows.append(("report", str(self.report_path)))
+        took = f"{self.fit.seconds:.1f} s"
+        rows.append(("fit took", took + ", ended by Ctrl-C" if self.fit.interrupted else took))
+        return rows

@@ -1,0 +1,152 @@
+"""Objects made of arrays in files: the arrays and a description, nothing that could run.
+
+The format is numpy's ``.npz`` without pickles. One entry is a JSON text that
+says how the arrays make up the object; only types that the reader names are
+ever made from it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayesvm._files import replacing
+from bayesvm._version import __version__
+
+_FORMAT = 1
+_DESCRIPTION = "description"
+# Likelihoods with probabilities of their own; their modules need torch and are imported when met.
+_LIKELIHOODS = {
+    "RobustMax": "bayesvm._core.likelihoods.robust_max",
+    "Softmax": "bayesvm._core.likelihoods.softmax",
+}
+# What numpy says to files that are not its own, or are cut or damaged.
+_UNREADABLE = (
+    TypeError,
+    ValueError,
+    AttributeError,
+    KeyError,
+    EOFError,
+    RuntimeError,
+    zlib.error,
+    zipfile.BadZipFile,
+)
+
+
+def write(value: Any, path: str | os.PathLike[str], types: Iterable[type]) -> Path:
+    """Write an object to a file, complete or not at all.
+
+    Parameters
+    ----------
+    value : dataclass
+        Of plain values, arrays, tuples and dataclasses of the types.
+    path : str or path
+    types : iterable of type
+
+    Raises
+    ------
+    TypeError
+        If a part of it is a kernel, a likelihood or a label of the user's own kind.
+    """
+    arrays: dict[str, Any] = {}
+    packed = _packed(value, arrays, set(types))
+    description = {"format": _FORMAT, "bayesvm": __version__, "content": packed}
+    arrays[_DESCRIPTION] = np.array(json.dumps(description))
+    with replacing(path) as part, part.open("wb") as stream:
+        np.savez(stream, **arrays)
+    return Path(path)
+
+
+def read(path: str | os.PathLike[str], types: Iterable[type]) -> Any:
+    """Read what ``write`` wrote; objects of the types, and likelihoods of this library, are made of it.
+
+    Raises
+    ------
+    ValueError
+        If the file is not one of these, or of another format.
+    """
+    source = Path(path)
+    if not source.exists():
+        raise FileNotFoundError(f"there is no file {str(path)!r}")
+    # numpy would advise to trust the file, and run what is in it: its words are left out.
+    try:
+        with source.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+    except _UNREADABLE:
+        raise ValueError(_refusal(source)) from None
+    try:
+        description = json.loads(str(arrays[_DESCRIPTION]))
+        version = description["format"]
+        known = {t.__name__: t for t in types}
+        made = _unpacked(description["content"], arrays, known) if version == _FORMAT else None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{_refusal(source)} ({type(error).__name__}: {error})") from error
+    if version != _FORMAT:
+        raise ValueError(
+            f"{source} was written by bayesvm {description.get('bayesvm')} in format {version!r}; this "
+            f"version reads format {_FORMAT}: compile the predictor again"
+        )
+    return made
+
+
+def _refusal(source: Path) -> str:
+    return (
+        f"{source} is not a compiled predictor, or it is damaged; give a file that "
+        "CompiledPredictor.save wrote"
+    )
+
+
+def _packed(value: Any, arrays: dict[str, Any], types: set[type]) -> Any:
+    """A description of a value; the arrays in it go into the dictionary."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.ndarray):
+        return _packed_array(value, arrays)
+    if isinstance(value, tuple):
+        return {"tuple": [_packed(v, arrays, types) for v in value]}
+    kind = type(value)
+    if is_dataclass(kind) and (kind in types or _LIKELIHOODS.get(kind.__name__) == kind.__module__):
+        parts = {f.name: _packed(getattr(value, f.name), arrays, types) for f in fields(kind)}
+        return {"type": kind.__name__, **parts}
+    name = type(getattr(value, "kernel", value)).__name__
+    raise TypeError(
+        f"a compiled predictor with {name} in it cannot be written to a file that runs no code; pickle it, "
+        "or save the estimator with bayesvm.save"
+    )
+
+
+def _packed_array(value: Any, arrays: dict[str, Any]) -> dict[str, Any]:
+    name = f"array_{len(arrays)}"
+    if value.dtype != object:
+        arrays[name] = value
+        return {"array": name}
+    kinds = sorted({type(v).__name__ for v in value.tolist()})
+    if kinds != ["str"]:
+        raise TypeError(
+            f"labels of the types {kinds} cannot be written to a file that runs no code; use strings or "
+            "numbers"
+        )
+    arrays[name] = value.astype(np.str_)
+    return {"array": name, "objects": True}
+
+
+def _unpacked(packed: Any, arrays: dict[str, Any], types: dict[str, type]) -> Any:
+    if not isinstance(packed, dict):
+        return packed
+    if "array" in packed:
+        array = arrays[packed["array"]]
+        return array.astype(object) if packed.get("objects") else array
+    if "tuple" in packed:
+        return tuple(_unpacked(v, arrays, types) for v in packed["tuple"])
+    name = packed["type"]
+    made = getattr(import_module(_LIKELIHOODS[name]), name) if name in _LIKELIHOODS else types[name]
+    return made(**{key: _unpacked(value, arrays, types) for key, value in packed.items() if key != "type"})

@@ -1,0 +1,214 @@
+"""From a fitted model to a compiled predictor: everything that does not depend on the row, multiplied out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+import scipy.special
+
+from bayesvm._compiled.kernels import (
+    CompiledKernel,
+    ConstantTerm,
+    DistanceTerm,
+    LinearTerm,
+    OneDimensionalTerms,
+    OtherTerm,
+    ProductOfTerms,
+    SumOfTerms,
+)
+from bayesvm._compiled.latents import (
+    FoldedLocal,
+    FoldedPosterior,
+    OwnProbabilities,
+    Readout,
+    SigmoidAtNodes,
+    SoftmaxAtNodes,
+)
+from bayesvm._compiled.predictor import CompiledPredictor, Standardised
+from bayesvm._core.kernels import RBF, AdditiveRBF, Constant, Kernel, Linear, Matern32, Matern52, Product, Sum
+from bayesvm._core.kernels.compose import Scaled, child
+from bayesvm._core.kernels.linear import IsotropicLinear
+from bayesvm._core.nearest import tie_step
+from bayesvm._core.predictive import line_nodes, normal_nodes
+from bayesvm._fit.local import NEIGHBOURS, LocalPart
+from bayesvm._fit.rows import FARTHEST, Scaler
+from bayesvm._model import Model
+from bayesvm._prediction import NODES
+
+Array = npt.NDArray[Any]
+Params = dict[str, Array]
+
+_DISTANCES: dict[type, str] = {RBF: "rbf", Matern32: "matern32", Matern52: "matern52"}
+# Directions that change no variance by more than this share of the prior's are left out.
+_NEGLIGIBLE = {"float32": 1e-9, "float64": 1e-14}
+# How far single precision may be off at the probes, half of what is promised, and inducing points among them.
+_TOLERANCE = 5e-5
+_PROBES = 100
+
+
+def compile_model(
+    model: Model, classes: Array, feature_names: tuple[str, ...] | None, dtype: str
+) -> CompiledPredictor:
+    """The predictor of a fitted model, in double precision where single is not enough.
+
+    Raises
+    ------
+    ValueError
+        If the posterior is a set of draws, or the precision is unknown.
+    """
+    if dtype not in ("float32", "float64"):
+        raise ValueError(f"dtype={dtype!r} is not valid; it must be 'float32' or 'float64'")
+    if model.draws is not None:
+        raise ValueError(
+            f"this model averages over {len(model.draws)} draws from the posterior, which cannot be folded "
+            "into one; call predict_proba of the estimator, or fit with inference='coordinate'"
+        )
+    exact = _compiled(model, classes, feature_names, "float64")
+    # Where classes share a variance, the order of the means decides, and near ties need every digit.
+    if dtype == "float64" or (model.pooled and model.n_classes > 2):
+        return exact
+    compiled = _compiled(model, classes, feature_names, dtype)
+    probes = _probes(model)
+    difference = np.abs(compiled.predict_proba(probes) - exact.predict_proba(probes))
+    return compiled if float(difference.max()) <= _TOLERANCE else exact
+
+
+def _probes(model: Model) -> Array:
+    """Rows to try: inducing points, rows between them, and rows beyond them."""
+    Z = model.Z[:_PROBES].astype(np.float64)
+    return model.scaler.inverse_transform(np.concatenate([Z, 0.5 * (Z + np.roll(Z, 1, 0)), 2.0 * Z]))
+
+
+def _compiled(
+    model: Model, classes: Array, feature_names: tuple[str, ...] | None, dtype: str
+) -> CompiledPredictor:
+    own = model.likelihood is not None
+    # The likelihood's own probabilities see latents as they are, the softmax calibrated ones.
+    temperature = 1.0 if own else model.temperature
+    spread = 1.0 if own else model.spread
+    return CompiledPredictor(
+        classes_=classes,
+        n_features_in_=model.scaler.mean.shape[0],
+        feature_names_in_=feature_names,
+        dtype=dtype,
+        columns=_columns(model.scaler),
+        kernel=fold_kernel(model.kernel, model.params, model.Z, dtype),
+        posterior=_posterior(model, temperature, temperature**2 * spread, dtype),
+        readout=_readout(model, dtype),
+        local=None if model.local is None else _local(model.local, temperature),
+    )
+
+
+def _columns(scaler: Scaler) -> Standardised:
+    kept = None if scaler.kept.all() else np.flatnonzero(scaler.kept)
+    chosen = slice(None) if kept is None else kept
+    return Standardised(kept, scaler.mean[chosen], 1.0 / scaler.scale[chosen], FARTHEST)
+
+
+def fold_kernel(kernel: Kernel, params: Params, Z: Array, dtype: str, factor: float = 1.0) -> CompiledKernel:
+    """A multiple of a kernel with fixed parameters and inducing points."""
+    if isinstance(kernel, Scaled):
+        return fold_kernel(kernel.kernel, params, Z, dtype, factor * kernel.factor)
+    if isinstance(kernel, (Sum, Product)):
+        n = len(kernel.kernels)
+        # A factor goes to every term of a sum and to one of a product.
+        factors = [factor] * n if isinstance(kernel, Sum) else [factor] + [1.0] * (n - 1)
+        terms = tuple(
+            fold_kernel(k, child(params, i), Z, dtype, f)
+            for i, (k, f) in enumerate(zip(kernel.kernels, factors, strict=True))
+        )
+        return SumOfTerms(terms) if isinstance(kernel, Sum) else ProductOfTerms(terms)
+    p = {name: np.asarray(value, dtype=np.float64) for name, value in params.items()}
+    Z = Z.astype(np.float64)
+    D = Z.shape[1]
+    if type(kernel) in _DISTANCES:
+        g = np.broadcast_to(np.exp(-2.0 * p["log_length_scale"]), (D,))
+        log_variance = float(p["log_variance"]) + np.log(factor)
+        A = np.ascontiguousarray((Z * g).T)
+        return DistanceTerm(
+            _DISTANCES[type(kernel)], A, -0.5 * np.square(Z) @ g, g.copy(), log_variance, dtype
+        )
+    if type(kernel) is AdditiveRBF:
+        variance = factor * float(np.exp(p["log_variance"]))
+        logits = p["logits"] - scipy.special.logsumexp(p["logits"])
+        scale = np.sqrt(0.5) * np.exp(-p["log_length_scale"])
+        V = np.ascontiguousarray((Z * scale).T[:, None, :], dtype=dtype)
+        return OneDimensionalTerms(
+            scale, V, (logits + np.log(variance)).astype(dtype)[:, None, None], variance
+        )
+    if type(kernel) is Linear:
+        slope = factor * np.broadcast_to(np.exp(p["log_slope"]), (D,))
+        return LinearTerm(
+            np.ascontiguousarray((Z * slope).T), slope, factor * float(np.exp(p["log_bias"])), dtype
+        )
+    if type(kernel) is IsotropicLinear:
+        variance = factor * float(np.exp(p["log_variance"]))
+        bias = variance if kernel.intercept else 0.0
+        return LinearTerm(np.ascontiguousarray(variance * Z.T), np.full(D, variance), bias, dtype)
+    if type(kernel) is Constant:
+        return ConstantTerm(factor * float(np.exp(p["log_variance"])), Z.shape[0], dtype)
+    return OtherTerm(kernel, p, Z, factor, dtype)
+
+
+def _posterior(model: Model, temperature: float, factor: float, dtype: str) -> FoldedPosterior:
+    """Means times the temperature, variances times the factor."""
+    Lz, R = model.Lz.astype(np.float64), model.R.astype(np.float64)
+    alpha = temperature * scipy.linalg.solve_triangular(
+        Lz, model.m.T.astype(np.float64), lower=True, trans="T"
+    )
+    if model.pooled:  # the mean of the variances is the variance of the mean covariance
+        identity = np.eye(R.shape[1])
+        S = np.mean([scipy.linalg.cho_solve((R_j, True), identity) for R_j in R], 0)
+        informed, U = np.linalg.eigh(identity - S)
+        informed, U = informed[None], U[None]
+    else:
+        precision, U = np.linalg.eigh(R @ R.transpose(0, 2, 1))
+        informed = 1.0 - 1.0 / precision
+    # What rounding makes of directions that rows say nothing about, beside those they say most about.
+    noise = np.finfo(np.float64).eps / max(1.0 - float(informed.max()), np.finfo(np.float64).eps)
+    least = max(_NEGLIGIBLE[dtype], noise)
+    removed = _factors(Lz, informed, least, U, factor, dtype)
+    added = _factors(Lz, -informed, least, U, factor, dtype)
+    return FoldedPosterior(alpha, removed, added if added.shape[2] else None, factor)
+
+
+def _factors(Lz: Array, size: Array, least: float, U: Array, factor: float, dtype: str) -> Array:
+    """L^{-T} U (factor size)^{1/2} for directions U (V, P, P) of some size (V, P), largest first."""
+    order = np.argsort(-size, 1)
+    rank = int((size > least).sum(1).max())
+    size = np.take_along_axis(size, order, 1)[:, :rank]
+    U = np.take_along_axis(U, order[:, None, :], 2)[:, :, :rank]
+    Q = U * np.sqrt(factor * np.maximum(size, 0.0))[:, None, :]
+    V, P, r = Q.shape
+    flat = scipy.linalg.solve_triangular(Lz, Q.transpose(1, 0, 2).reshape(P, V * r), lower=True, trans="T")
+    return np.ascontiguousarray(flat.reshape(P, V, r).transpose(1, 0, 2), dtype=dtype)
+
+
+def _readout(model: Model, dtype: str) -> Readout:
+    if model.likelihood is not None:
+        return OwnProbabilities(model.likelihood)
+    offset = model.temperature * np.asarray(model.offset, dtype=np.float64)
+    if model.n_classes == 2:
+        z, w = (t.numpy().astype(dtype) for t in line_nodes(NODES))
+        return SigmoidAtNodes(float(offset[1] - offset[0]), z, w)
+    z = np.ascontiguousarray(normal_nodes(NODES, model.n_classes).numpy().T[:, None, :], dtype=dtype)
+    return SoftmaxAtNodes(offset, z, float(np.abs(z).max()), model.pooled)
+
+
+def _local(local: LocalPart, temperature: float) -> FoldedLocal:
+    X = local.X.astype(np.float64)
+    return FoldedLocal(
+        scale=local.scale.astype(np.float64),
+        middle=local.middle.astype(np.float64),
+        X=X,
+        half_norms=0.5 * np.square(X).sum(1),
+        root=np.sqrt(local.W.astype(np.float64)),
+        b=temperature * local.b.astype(np.float64),
+        variance=local.variance,
+        rate=0.5 / local.length**2,
+        step=0.5 * tie_step(local.typical),
+        n_neighbours=min(NEIGHBOURS, X.shape[0]),
+    )

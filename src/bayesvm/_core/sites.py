@@ -1,0 +1,122 @@
+"""Gaussian sites and the posterior they make: S^{-1} = I + A^T W A, m = S A^T G (eq. 3.1)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from bayesvm._core import linalg
+from bayesvm._core.gaussian import from_natural
+
+
+class Statistics(NamedTuple):
+    """Sums over rows that q is made of, added to in place (eq. 3.1).
+
+    Attributes
+    ----------
+    precision : Tensor of shape (C, P, P)
+        Sums of W a a^T.
+    linear : Tensor of shape (C, P)
+        Sums of G a.
+    """
+
+    precision: Tensor
+    linear: Tensor
+
+    @classmethod
+    def zeros(cls, n_latents: int, n_inducing: int, like: Tensor) -> Statistics:
+        """The sums over no rows."""
+        return cls(like.new_zeros(n_latents, n_inducing, n_inducing), like.new_zeros(n_latents, n_inducing))
+
+
+def dense_statistics(A: Tensor, W: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
+    """Sums over rows of W a a^T, shape (C, P, P), and G a, shape (C, P)."""
+    return dense_precision(A, W), G.mT @ A
+
+
+def dense_precision(A: Tensor, W: Tensor) -> Tensor:
+    """Sums over rows of W a a^T, shape (C, P, P).
+
+    One product of (P × N) by (N × C P) instead of C small ones; the other way
+    round takes 1.4 times as long.
+    """
+    N, P = A.shape
+    C = W.shape[1]
+    WA = (W[:, :, None] * A[:, None, :]).reshape(N, C * P)
+    return (A.mT @ WA).view(P, C, P).transpose(0, 1)
+
+
+class PosteriorMoments(NamedTuple):
+    """Moments on the training rows of the q that fixed sites make, and its KL.
+
+    Attributes
+    ----------
+    F, V : Tensor of shape (N, C)
+    kl : Tensor of shape ()
+        Summed over the latent functions.
+    m : Tensor of shape (C, P)
+        Means, without gradient.
+    """
+
+    F: Tensor
+    V: Tensor
+    kl: Tensor
+    m: Tensor
+
+
+class _PosteriorFromSites(torch.autograd.Function):
+    r"""(A, W, G) -> (F, V, KL) with the gradient with respect to A in closed form.
+
+    With :math:`B_j = S_j A^\top`, adjoints :math:`\bar F, \bar V, \bar k` and
+    :math:`u_j = B_j \bar F_j + \bar k S_j m_j = S_j (A^\top \bar F_j + \bar k m_j)`,
+
+    .. math::
+        Q_j &= B_j \mathrm{diag}(\bar V_j) B_j^\top + \tfrac12 (u_j m_j^\top + m_j u_j^\top)
+               + \tfrac12 \bar k (S_j S_j - S_j), \\
+        \bar a_n &= \sum_j \bar F_{nj} m_j + G_{nj} u_j + 2 \bar V_{nj} S_j a_n - 2 W_{nj} Q_j a_n
+
+    (eq. 5.6). All of it is 8 N P^2 C flops in matrix products; autograd
+    through batched factorisations and solves takes three times as long. The
+    covariances S_j are formed because the gradient needs them themselves;
+    since S_j^{-1} >= I this is well conditioned.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, A: Tensor, W: Tensor, G: Tensor) -> tuple[Tensor, ...]:
+        N, P = A.shape
+        C = W.shape[1]
+        WA = (W[:, :, None] * A[:, None, :]).reshape(N, C * P)
+        eye = torch.eye(P, dtype=A.dtype, device=A.device)
+        q = from_natural((WA.mT @ A).reshape(C, P, P) + eye, G.mT @ A)
+        S = torch.cholesky_inverse(q.R)
+        B = (A @ S.transpose(0, 1).reshape(P, C * P)).reshape(N, C, P)  # rows S_j a_n
+        V = (B * A[:, None, :]).sum(-1).clamp_min(0.0)
+        trace = S.diagonal(dim1=-2, dim2=-1).sum()
+        kl = 0.5 * (trace + q.m.square().sum() - C * P + linalg.log_det(q.R).sum())
+        ctx.save_for_backward(A, G, WA, B, S, q.m)
+        ctx.mark_non_differentiable(q.m)
+        return A @ q.m.mT, V, kl, q.m
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        gF, gV, gk, _ = grads
+        A, G, WA, B, S, m = ctx.saved_tensors
+        _, C, P = B.shape
+        u = (S @ (gF.mT @ A + gk * m).unsqueeze(-1)).squeeze(-1)
+        VB = gV.unsqueeze(-1) * B
+        outer = u.unsqueeze(-1) * m.unsqueeze(-2)
+        Q = VB.permute(1, 2, 0) @ B.transpose(0, 1)
+        Q += 0.5 * (outer + outer.mT) + (0.5 * gk) * (S @ S - S)
+        gA = gF @ m + G @ u + 2.0 * VB.sum(1)
+        gA.addmm_(WA, Q.reshape(C * P, P), alpha=-2.0)
+        return gA, None, None
+
+
+def posterior_moments(A: Tensor, W: Tensor, G: Tensor) -> PosteriorMoments:
+    """Recompute q from fixed sites and return its moments, differentiable in A (eqs. 1.4, 3.1).
+
+    Weights of rows are already inside W and G.
+    """
+    return PosteriorMoments(*_PosteriorFromSites.apply(A, W, G))  # type: ignore[no-untyped-call]

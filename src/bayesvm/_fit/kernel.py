@@ -1,0 +1,298 @@
+"""Learning kernel parameters: the bound, leave-one-out or both, while q tracks along.
+
+One step recomputes q from fixed sites under the new kernel, scores it, moves
+the parameters by Adam and refreshes the sites from the same quadrature
+(section 5): one sweep over the rows per step, and no inner loop.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from bayesvm._core.features import Features, FeaturesOfRows
+from bayesvm._core.gaussian import Natural
+from bayesvm._core.kernels.base import Kernel, Params
+from bayesvm._core.leave_one_out import cavity, part_left_out
+from bayesvm._core.likelihoods.base import Likelihood, dealt, expected
+from bayesvm._core.linalg import NotPositiveDefiniteError
+from bayesvm._core.predictive import log_softmax_pairwise
+from bayesvm._core.sites import dense_statistics, posterior_moments
+from bayesvm._fit import defaults
+from bayesvm._inference.optimiser import Adam
+from bayesvm._inference.rivals import MIN_VARIANCE
+from bayesvm._progress import Progress, Step
+
+# --- The rows that the kernel is learned from: few enough to be fast, chosen by content.
+
+
+class LearningSample(NamedTuple):
+    """Rows that stand for all rows.
+
+    Attributes
+    ----------
+    X, y, weight : Tensor
+        Rows, class indices among the sample's classes, and their own weights.
+    scale : float
+        How many rows each one stands for.
+    n_classes : int
+    """
+
+    X: Tensor
+    y: Tensor
+    weight: Tensor
+    scale: float
+    n_classes: int
+
+
+def learning_sample(
+    X: Tensor,
+    y: Tensor,
+    weight: Tensor,
+    n_classes: int,
+    n_rows: int | None = None,
+    total_weight: float | None = None,
+) -> LearningSample:
+    """The first canonical rows: a random sample, since their order is a hash of their content.
+
+    With many classes, rows of some of them only: the kernel is shared by
+    all, and exact rivals cost in proportion to their number.
+
+    Parameters
+    ----------
+    X, y, weight, n_classes : canonical rows
+    n_rows, total_weight : int and float, or None
+        Of all rows, where these are the first of them; None: they are all.
+    """
+    dtype = defaults.LEARNING_DTYPE
+    n, most = defaults.sizes(n_rows or X.shape[0]).learning_rows, defaults.LEARNING_CLASSES
+    if n_classes > most:
+        chosen = torch.unique(y[:n])[:most]
+        index = torch.isin(y, chosen).nonzero()[:n, 0]
+        labels = torch.searchsorted(chosen, y[index])
+        return LearningSample(X[index].to(dtype), labels, weight[index].to(dtype), 1.0, int(chosen.numel()))
+    w = weight[:n]
+    total = weight.sum() if total_weight is None else total_weight
+    return LearningSample(X[:n].to(dtype), y[:n], w.to(dtype), float(total / w.sum()), n_classes)
+
+
+_START_PRECISION = 0.5
+_START_MARGIN = 2.0
+
+
+@dataclass(frozen=True)
+class LearningOptions:
+    """How kernel parameters are learned.
+
+    Attributes
+    ----------
+    bound_weight, loo_weight : float
+        The objective is their combination of the bound and of the
+        leave-one-out log-likelihood (eq. 5.4).
+    steps : int
+    rate : float
+        Adam's rate; it falls linearly over the second half.
+    damping : float
+        Step of the sites towards their new values.
+    learn_inducing : bool
+        Whether Z moves too.
+    prior_scale : float
+        Standard deviation of a normal prior on every kernel parameter around
+        its start; they are logarithms, so 1 allows factors of e.
+    """
+
+    bound_weight: float
+    loo_weight: float
+    steps: int
+    rate: float
+    damping: float
+    learn_inducing: bool
+    prior_scale: float
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Kernel parameters, inducing points and the q that came with them."""
+
+    params: Params
+    Z: Tensor
+    natural: Natural
+    curve: list[float]
+    interrupted: bool
+
+    def to(self, dtype: torch.dtype) -> Learned:
+        """The same in another precision."""
+        return replace(
+            self,
+            params={k: v.to(dtype) for k, v in self.params.items()},
+            Z=self.Z.to(dtype),
+            natural=Natural(self.natural.precision.to(dtype), self.natural.linear.to(dtype)),
+        )
+
+
+def start_sites(y: Tensor, n_latents: int, centred: bool, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Sites of a ridge regression on one-hot targets, shape (N, C) each (eq. 3.6).
+
+    Targets are centred over the classes where only differences of latents
+    matter; else they are -1 and 1.
+    """
+    W = like.new_full((y.shape[0], n_latents), _START_PRECISION)
+    if n_latents == 1:
+        target = (2 * y - 1).to(like.dtype)[:, None]
+    elif not centred:
+        target = like.new_full((y.shape[0], n_latents), -1.0).scatter_(1, y[:, None], 1.0)
+    else:
+        target = like.new_full((y.shape[0], n_latents), -_START_MARGIN / n_latents)
+        target.scatter_(1, y[:, None], _START_MARGIN * (1.0 - 1.0 / n_latents))
+    return W, W * target
+
+
+def learn_kernel(
+    kernel: Kernel,
+    params: Params,
+    Z: Tensor,
+    sample: LearningSample,
+    likelihood: Likelihood,
+    options: LearningOptions,
+    progress: Progress,
+) -> Learned:
+    """Move the kernel parameters (and Z) uphill for a number of steps.
+
+    A step that leaves the finite or breaks a factorisation ends the learning
+    with the last parameters that worked; so does Ctrl-C.
+    """
+    X = sample.X
+    theta = {k: v.detach().to(X, copy=True).requires_grad_() for k, v in params.items()}
+    points = Z.detach().to(X, copy=True).requires_grad_(options.learn_inducing)
+    log_T = X.new_tensor(math.log(2.0)).requires_grad_()
+    adam = Adam([*theta.values(), log_T, *([points] if options.learn_inducing else [])], betas=(0.9, 0.95))
+    n_latents = likelihood.n_latents(sample.n_classes)
+    W, G = start_sites(sample.y, n_latents, likelihood.shift_invariant, X)
+    # Leaving out removes a copy of a row, or all there is of it, together with
+    # the rows it stands for: otherwise those would betray its label.
+    unit = sample.scale * part_left_out(sample.weight, sample.y, sample.n_classes)[:, None]
+    features = FeaturesOfRows(kernel, X, points)
+    good = _snapshot(theta, points)
+    start = good[0]
+    curve: list[float] = []
+    interrupted = False
+
+    def state() -> Learned:
+        params, Z = good
+        c = sample.scale * sample.weight[:, None]
+        with torch.no_grad():
+            A, _ = features(params, Z)
+            precision, linear = dense_statistics(A, c * W, c * G)
+            eye = torch.eye(Z.shape[0], dtype=Z.dtype, device=Z.device)
+        return Learned(params, Z, Natural(precision + eye, linear), curve, interrupted)
+
+    try:
+        for step in range(options.steps):
+            score = _score(features(theta, points), sample, unit, likelihood, W, G, log_T, options)
+            objective = score.objective
+            for name, value in theta.items():
+                objective = objective - 0.5 * ((value - start[name]) / options.prior_scale).square().sum()
+            if not bool(torch.isfinite(objective)):
+                break
+            good = _snapshot(theta, points)
+            adam.ascend(objective, options.rate * min(1.0, 2.0 * (1.0 - step / options.steps) + 0.05))
+            W.lerp_(score.W, options.damping)
+            G.lerp_(score.G, options.damping)
+            curve.append(score.bound)
+            change = abs(curve[-1] - curve[-2]) / max(1.0, abs(curve[-1])) if step else math.inf
+            if progress(Step("kernel", step + 1, options.steps, curve[-1], change, state)):
+                break
+    except KeyboardInterrupt:
+        interrupted = True
+    except NotPositiveDefiniteError:
+        pass
+    return state()
+
+
+def _snapshot(theta: Params, points: Tensor) -> tuple[Params, Tensor]:
+    return {k: v.detach().clone() for k, v in theta.items()}, points.detach().clone()
+
+
+class _Score(NamedTuple):
+    """The objective (without the prior on the parameters), the bound, and the sites to move to."""
+
+    objective: Tensor
+    bound: float
+    W: Tensor
+    G: Tensor
+
+
+def _score(
+    features: Features,
+    sample: LearningSample,
+    unit: Tensor,
+    likelihood: Likelihood,
+    W: Tensor,
+    G: Tensor,
+    log_T: Tensor,
+    options: LearningOptions,
+) -> _Score:
+    """Bound and leave-one-out of the q that the sites make under the kernel (eq. 5.4)."""
+    y = sample.y
+    weight = sample.scale * sample.weight
+    c = weight[:, None]
+    A, residual = features
+    F, V, kl, _ = posterior_moments(A, c * W, c * G)
+    s2 = (V + residual[:, None]).clamp_min(MIN_VARIANCE)
+    terms = expected(likelihood, y, F, s2)
+    bound = torch.dot(weight, terms.value) - kl
+    objective = options.bound_weight * bound
+    if options.loo_weight:
+        left = cavity(F, V, W * unit, G * unit)
+        F_loo, s2_loo = dealt(left.F, left.V + residual[:, None])
+        log_p = log_softmax_pairwise(F_loo, s2_loo, log_T.exp()).gather(1, y[:, None])[:, 0]
+        objective = objective + options.loo_weight * torch.dot(weight, log_p)
+    with torch.no_grad():
+        return _Score(objective, float(bound), terms.W, terms.slope + terms.W * F)
+
+
+# --- Choosing inducing points: weighted k-means on a content-keyed sample.
+
+
+_ROWS_PER_POINT = 32
+_LLOYD_STEPS = 10
+
+
+def distinct_rows(X: Tensor) -> Tensor:
+    """Indices of the first occurrence of every distinct row, in order."""
+    _, inverse = torch.unique(X, dim=0, return_inverse=True)
+    n = int(inverse.max()) + 1
+    position = torch.arange(X.shape[0], device=X.device)
+    first = position.new_full((n,), X.shape[0]).scatter_reduce_(0, inverse, position, "amin")
+    return first.sort().values
+
+
+def choose_inducing(X: Tensor, weight: Tensor, n_inducing: int) -> Tensor:
+    """Inducing points for canonical rows, shape (P, D) with P <= ``n_inducing``.
+
+    All distinct rows if there are that few, and the sparse model is then the
+    dense one; otherwise centres of weighted k-means. Canonical rows come in
+    random order, so the first ones are a random sample and a random start.
+    """
+    sample, w = (
+        X[: max(4096, _ROWS_PER_POINT * n_inducing)],
+        weight[: max(4096, _ROWS_PER_POINT * n_inducing)],
+    )
+    distinct = distinct_rows(sample)
+    Z = sample[distinct[:n_inducing]].clone()
+    if distinct.numel() <= n_inducing:
+        return Z
+    norm = sample.square().sum(1)
+    for _ in range(_LLOYD_STEPS):
+        # |x|^2 is the same for all centres, so it plays no part in the choice;
+        # rounding keeps exact ties exact whatever the order of summation.
+        score = torch.addmm(Z.square().sum(1), sample, Z.mT, alpha=-2.0).add_(norm[:, None])
+        nearest = torch.round(score, decimals=9).argmin(1)
+        mass = torch.zeros(Z.shape[0], dtype=X.dtype, device=X.device).index_add_(0, nearest, w)
+        total = torch.zeros_like(Z).index_add_(0, nearest, sample * w[:, None])
+        Z = torch.where(mass[:, None] > 0, total / mass.clamp_min(torch.finfo(X.dtype).tiny)[:, None], Z)
+    return Z

@@ -1,0 +1,361 @@
+"""Leave-one-out turned into what users look at: probabilities, scores, the calibration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from bayesvm._core import gaussian
+from bayesvm._core.chains import RELIABLE_SHAPE, resampled, smoothed_weights
+from bayesvm._core.grouping import grouped_pairs
+from bayesvm._core.leave_one_out import MIN_REMAINING, cavity, part_left_out
+from bayesvm._core.likelihoods import ProperLikelihood
+from bayesvm._core.likelihoods.base import dealt, dealt_latents
+from bayesvm._core.predictive import expected_softmax, in_order_of, normal_nodes
+from bayesvm._fit import defaults
+from bayesvm._fit.calibration import Calibration, Deviations, fit_calibration
+from bayesvm._fit.local import LoadedLocal, LocalPart
+from bayesvm._fit.train import Trained
+from bayesvm._inference.blocks import Block, TrainingRows
+from bayesvm._inference.chains import Chains
+from bayesvm._inference.rivals import OneRival
+from bayesvm._inference.task import Ascent, Sites
+from bayesvm._model import pooled
+from bayesvm._prediction import spread_of_draws
+
+# --- Leave-one-out on equal terms where a row is much of its class (eq. 5.8).
+
+
+@dataclass(frozen=True)
+class ShortClasses:
+    """What classes would lose if they lost rows as a class of few rows does in leave-one-out.
+
+    Attributes
+    ----------
+    mass : Tensor of shape (C,)
+        Weights of the classes.
+    lost : Tensor of shape (C, P)
+        What the means of each class owe to the rows of that class.
+    """
+
+    mass: Tensor
+    lost: Tensor
+
+    def on_equal_terms(self, F: Tensor, block: Block, part: Tensor) -> Tensor:
+        """Means without the row, (N, C), where the rivals of a short class lose the share that it lost."""
+        share = part / self.mass[block.y]
+        share = torch.where(self.mass[block.y] < defaults.SHORT_CLASS, share, 0.0)[:, None]
+        loss = (block.features.A @ self.lost.mT).mul_(share)
+        return F - loss.scatter_(1, block.y[:, None], 0.0)
+
+
+def short_classes(rows: TrainingRows, ascent: Ascent) -> ShortClasses | None:
+    """What classes owe to their rows; None unless classes of few rows have most of the weight.
+
+    A few such classes among larger ones change little in the sums over all
+    rows, and that leave-one-out speaks against them keeps probabilities cautious.
+
+    Parameters
+    ----------
+    rows : TrainingRows
+        All rows of the fit.
+    ascent : Ascent
+    """
+    q, sites = ascent.q, ascent.sites
+    C = rows.n_classes
+    mass = rows.weight.new_zeros(C).index_add_(0, rows.y, rows.weight)
+    short = mass[rows.y] < defaults.SHORT_CLASS
+    most = float(rows.weight[short].sum()) > 0.5 * float(rows.weight.sum())
+    if ascent.chains is not None or q.m.shape[0] != C or not most:
+        return None
+    pull, part = torch.zeros_like(q.m), part_left_out(rows.weight, rows.y, C)
+    with torch.no_grad():
+        roots = gaussian.roots(q)
+        for block in rows.blocks(OneRival(sampled=False).block_rows(q)):
+            A, y = block.features.A, block.y[:, None]
+            F, V = grouped_pairs(A, y, C).moments(roots)
+            W, G = _own(sites, block.rows, y)
+            unit = part[block.rows, None]
+            slope = block.weight[:, None] * (G - W * F) / (1.0 - unit * W * V).clamp_min(MIN_REMAINING)
+            pull.index_add_(0, block.y, slope * A)
+        lost = torch.cholesky_solve(pull.unsqueeze(-1), q.R).squeeze(-1)
+    return ShortClasses(mass, lost)
+
+
+def _own(sites: Sites, rows: slice, y: Tensor) -> tuple[Tensor, Tensor]:
+    """W and G of the classes y (n, 1) of some rows, shape (n, 1)."""
+    W, G = sites.W[rows], sites.G[rows]
+    if sites.classes is None:
+        return W.gather(1, y), G.gather(1, y)
+    mine = sites.classes[rows] == y
+    return (W * mine).sum(1, keepdim=True), (G * mine).sum(1, keepdim=True)
+
+
+# --- Latents of every row without that row: in closed form from sites, or by weighting draws.
+
+
+_BLOCK_NUMBERS = 2_000_000
+_MIN_VARIANCE = 1e-10
+# Equally likely draws that stand for the weighted ones.
+_RESAMPLED = 128
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """Latent moments per class of every distinct row without that row (section 5, eq. 8.39).
+
+    Attributes
+    ----------
+    F, s2 : Tensor of shape (N, C)
+    remaining : Tensor of shape (N,)
+        What is left of the posterior without the row; zero where that cannot be told.
+    deviations : Tensor of shape (N, C, S) or None
+        Where the posterior was sampled: equally likely latents less their means.
+    """
+
+    F: Tensor
+    s2: Tensor
+    remaining: Tensor
+    deviations: Tensor | None = None
+
+
+def leave_one_out(
+    rows: TrainingRows,
+    ascent: Ascent,
+    local: LoadedLocal | None = None,
+    short: ShortClasses | None = None,
+    complete: bool = True,
+) -> LeaveOneOut:
+    """Leave-one-out moments of all rows, block by block; on equal terms for rows of short classes.
+
+    ``complete`` says whether the rows are all there are, or a sample of them.
+    """
+    with torch.no_grad():
+        part = part_left_out(rows.weight, rows.y if complete else None, rows.n_classes)
+        if ascent.chains is not None:
+            return _from_draws(rows, ascent.chains, part)
+        return _from_sites(rows, ascent, part, local, short)
+
+
+def _from_sites(
+    rows: TrainingRows,
+    ascent: Ascent,
+    part: Tensor,
+    local: LoadedLocal | None,
+    short: ShortClasses | None,
+) -> LeaveOneOut:
+    """In closed form (eqs. 5.1, 5.2, 5.8, 10.3)."""
+    q = ascent.q
+    J, P = q.m.shape
+    out = _empty(rows)
+    for block in rows.blocks(_BLOCK_NUMBERS // (J * max(P, 48))):
+        A, residual = block.features
+        unit = part[block.rows, None]
+        W, G = ascent.sites.dense(block.rows, J)
+        left = cavity(gaussian.mean(q, A), gaussian.variance(q, A), unit * W, unit * G)
+        F = (
+            left.F
+            if local is None
+            else left.F + local.mean_without_self(block.rows, block.weight, unit[:, 0])
+        )
+        F = F if short is None else short.on_equal_terms(F, block, unit[:, 0])
+        out.F[block.rows], out.s2[block.rows] = dealt(F, left.V + residual[:, None])
+        out.remaining[block.rows] = left.remaining.amin(1)
+    return out
+
+
+def _from_draws(rows: TrainingRows, chains: Chains, part: Tensor) -> LeaveOneOut:
+    """By weighting draws with one over the likelihood of what is left out of the row (eq. 8.39)."""
+    f, log_likelihood = chains.f.flatten(0, 1), chains.log_likelihood.flatten(0, 1)
+    S, _, J = f.shape
+    out = _empty(rows)
+    deviations = out.F.new_empty(*out.F.shape, _RESAMPLED)
+    nodes = normal_nodes(_RESAMPLED, J).to(out.F)
+    for block in rows.blocks(_BLOCK_NUMBERS // (S * J)):
+        unit = part[block.rows]
+        weight, shape = smoothed_weights(-unit * log_likelihood[:, block.rows].to(unit.dtype))
+        draws = f[:, block.rows].to(unit.dtype)
+        F = (weight[..., None] * draws).sum(0)
+        V = spread_of_draws((weight[..., None] * (draws - F).square()).sum(0), chains.centred)
+        some = draws.gather(0, resampled(weight, _RESAMPLED)[..., None].expand(-1, -1, J)) - F
+        if not chains.fitc:  # the residual was left out of the draws
+            residual = block.features.residual[:, None]
+            V, some = V + residual, some + residual.sqrt() * nodes[:, None, :]
+        out.F[block.rows], out.s2[block.rows] = dealt(F, V.clamp_min(_MIN_VARIANCE))
+        out.remaining[block.rows] = (shape <= RELIABLE_SHAPE).to(unit.dtype)
+        deviations[block.rows] = dealt_latents(some).permute(1, 2, 0)
+    return replace(out, deviations=deviations)
+
+
+def _empty(rows: TrainingRows) -> LeaveOneOut:
+    F, s2 = (rows.X.new_empty(len(rows), rows.n_classes) for _ in range(2))
+    return LeaveOneOut(F, s2, rows.X.new_empty(len(rows)))
+
+
+FloatArray = npt.NDArray[np.floating]
+_CALIBRATION_ROWS = 3000
+_CALIBRATION_NUMBERS = 600_000
+_FEWEST_CALIBRATION_ROWS = 200
+# Leave-one-out probabilities up to this many numbers are computed and kept;
+# beyond it the first canonical rows, which are a random sample, speak for all.
+MOST_PROBABILITIES = 20_000_000
+_FEWEST_JUDGED = 256
+_SUMMARY_NUMBERS = 1_000_000
+_NODES = 128
+
+
+@dataclass(frozen=True)
+class LeaveOneOutSummary:
+    """Leave-one-out of the distinct training rows, or of the first of them where classes are many.
+
+    Attributes
+    ----------
+    proba : ndarray of shape (M, C) or None
+        None where there are more rows than were looked at.
+    confidence, correct, weight : ndarray of shape (M,)
+        Largest probability, whether it is the label's, weight of the row.
+    score, log_loss : float
+        Weighted accuracy and log-loss.
+    calibration : Calibration
+    clipped : float
+        Share of the weight in rows that removing changes beyond recognition.
+    """
+
+    proba: FloatArray | None
+    confidence: FloatArray
+    correct: FloatArray
+    weight: FloatArray
+    score: float
+    log_loss: float
+    calibration: Calibration
+    clipped: float
+
+
+def summarise(
+    trained: Trained,
+    decides: bool = False,
+    likelihood: ProperLikelihood | None = None,
+    local: LocalPart | None = None,
+) -> LeaveOneOutSummary:
+    """Fit the calibration to the leave-one-out latents and score the result.
+
+    Parameters
+    ----------
+    trained : Trained
+    decides : bool
+        Whether the largest latent mean is to be the most probable class:
+        then there are no offsets, and the classes of a row share a variance.
+    likelihood : ProperLikelihood or None
+        One that has class probabilities of its own: they are used as they
+        are, without calibration.
+    local : LocalPart or None
+        What the latents get from rows close by.
+    """
+    n_judged = max(_FEWEST_JUDGED, MOST_PROBABILITIES // trained.rows.n_classes)
+    rows = trained.rows.head(n_judged)
+    nearby = None if local is None else local.on(str(rows.X.device))
+    # Where rows were elsewhere, those at hand do not say how many a class has.
+    known = trained.taught is None and trained.elsewhere == 0.0
+    short = short_classes(trained.rows, trained.ascent) if known else None
+    loo = leave_one_out(rows, trained.ascent, nearby, short)
+    if decides:
+        loo = replace(loo, s2=pooled(loo.s2))
+    affordable = max(_FEWEST_CALIBRATION_ROWS, _CALIBRATION_NUMBERS // rows.n_classes + 1)
+    n = min(len(rows), _CALIBRATION_ROWS, affordable)
+    with torch.no_grad():
+        if likelihood is not None:
+            calibration = Calibration(1.0, 1.0, (0.0,) * rows.n_classes)
+        else:
+            spread = loo.s2 if loo.deviations is None else Deviations(loo.deviations)
+            calibration = fit_calibration(
+                loo.F[:n],
+                spread[:n],
+                rows.y[:n],
+                rows.weight[:n],
+                not decides,
+                short is not None,
+                _enough(trained, n),
+            )
+        proba = _probabilities(loo, calibration, likelihood, decides)
+    y = rows.y.cpu().numpy()
+    weight = rows.weight.to(torch.float64).cpu().numpy()
+    total = weight.sum()
+    correct = (proba.argmax(1) == y).astype(np.float64)
+    own = np.maximum(proba[np.arange(len(y)), y], np.finfo(np.float64).tiny)
+    return LeaveOneOutSummary(
+        proba=proba if len(rows) == len(trained.rows) else None,
+        confidence=proba.max(1),
+        correct=correct,
+        weight=weight,
+        score=float(weight @ correct / total),
+        log_loss=float(-(weight @ np.log(own)) / total),
+        calibration=calibration,
+        clipped=float(weight @ (loo.remaining <= MIN_REMAINING).cpu().numpy() / total),
+    )
+
+
+def _enough(trained: Trained, n_rows: int) -> Tensor | None:
+    """Which classes have enough rows for an offset, shape (C,), be they among the first ``n_rows`` or not.
+
+    None, for those rows to tell, where they have few of all classes: then
+    offsets would cost C^2 a row and follow their prior.
+    """
+    rows = trained.rows
+    if n_rows < defaults.FEWEST_OF_CLASS * rows.n_classes:
+        return None
+    weight = rows.weight.double()
+    seen = weight.new_zeros(rows.n_classes).index_add_(0, rows.y, weight)
+    # What is at hand, with one row more for every class, says what is elsewhere.
+    members = seen + (seen + 1.0) * (trained.elsewhere / float(weight.sum()))
+    return members >= defaults.FEWEST_OF_CLASS
+
+
+def probabilities_left_out(
+    rows: TrainingRows,
+    ascent: Ascent,
+    calibration: Calibration,
+    decides: bool = False,
+    likelihood: ProperLikelihood | None = None,
+) -> FloatArray:
+    """Class probabilities of rows without themselves under a calibration that is known, shape (M, C).
+
+    The rows are any of a fit. Those of weight zero took no part: theirs are predictions.
+    """
+    loo = leave_one_out(rows, ascent, complete=False)
+    if decides:
+        loo = replace(loo, s2=pooled(loo.s2))
+    with torch.no_grad():
+        return _probabilities(loo, calibration, likelihood, decides)
+
+
+def _probabilities(
+    loo: LeaveOneOut, calibration: Calibration, likelihood: ProperLikelihood | None, decides: bool
+) -> FloatArray:
+    """Class probabilities of every row without it, shape (M, C)."""
+    offset = loo.F.new_tensor(calibration.offset)
+    proba = np.empty(loo.F.shape)
+    size = max(1, _SUMMARY_NUMBERS // (_NODES * loo.F.shape[1]))
+    for i in range(0, loo.F.shape[0], size):
+        part = slice(i, i + size)
+        if loo.deviations is not None:
+            f = loo.F[part, :, None] + calibration.spread**0.5 * loo.deviations[part]
+            p = _at_draws(f.permute(2, 0, 1), calibration, likelihood)
+        elif likelihood is None:
+            variances = calibration.spread * loo.s2[part]
+            p = expected_softmax(loo.F[part] + offset, variances, calibration.temperature, _NODES)
+            p = in_order_of(loo.F[part], p) if decides else p
+        else:
+            p = likelihood.probabilities(loo.F[part], loo.s2[part]).proba
+        proba[part] = p.cpu().numpy()
+    return proba
+
+
+def _at_draws(f: Tensor, calibration: Calibration, likelihood: ProperLikelihood | None) -> Tensor:
+    """Class probabilities averaged over equally likely latents (S, n, C)."""
+    if likelihood is not None:
+        return likelihood.conditional(f).mean(0)
+    return torch.softmax(calibration.temperature * (f + f.new_tensor(calibration.offset)), 2).mean(0)

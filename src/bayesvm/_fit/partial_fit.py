@@ -1,0 +1,210 @@
+"""Learning from more rows: some are remembered, what the others taught stays in q."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from bayesvm._core.features import inducing_factor, whitened_features
+from bayesvm._core.gaussian import Natural
+from bayesvm._core.kernels.base import Kernel, Params
+from bayesvm._core.sites import dense_statistics
+from bayesvm._fit.rows import CanonicalRows, hash_values
+from bayesvm._fit.train import Options, Trained, infer
+from bayesvm._inference.blocks import TrainingRows
+from bayesvm._inference.task import Task
+from bayesvm._model import LoadedModel, Model, to_numpy
+from bayesvm._progress import Progress
+
+FloatArray = npt.NDArray[np.floating]
+
+# With n_inducing="auto" a stream may use this many times the points of a fit.
+GROWTH = 2
+# A new inducing point must explain at least this share of a row's variance.
+_WORTH_ADDING = 0.01
+# The kernel is learned anew when the rows have grown by this factor.
+_LEARN_AGAIN = 1.25
+_MEMORY_ROWS = 2000
+_BLOCK_NUMBERS = 2_000_000
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a stream keeps: some rows, and q's natural parameters without them.
+
+    A hinge is flat beyond its margin, so the Gaussian site of a row says
+    little about what other rows may later do there. Rows in memory have
+    their sites computed afresh in every call and keep defending themselves.
+
+    Attributes
+    ----------
+    X, y, weight : ndarray of shape (M, D), (M,) and (M,)
+        Distinct remembered rows in the units of the data.
+    precision, linear : ndarray of shape (J, P, P) and (J, P), or None
+        What q is without the remembered rows; None: the prior, as no row
+        has been forgotten.
+    learned_from : int
+        Rows that the kernel was learned from.
+    """
+
+    X: FloatArray
+    y: npt.NDArray[np.int64]
+    weight: FloatArray
+    precision: FloatArray | None
+    linear: FloatArray | None
+    learned_from: int
+
+    def faded(self, forgetting: float) -> Memory:
+        """What is left when a share of all that is known is forgotten.
+
+        Remembered rows lose that share of their weight, and q without them that
+        share of what sets it apart from the prior.
+        """
+        if not forgetting:
+            return self
+        kept = 1.0 - forgetting
+        if self.precision is None or self.linear is None:
+            return replace(self, weight=kept * self.weight)
+        eye = np.eye(self.precision.shape[-1])
+        return replace(
+            self,
+            weight=kept * self.weight,
+            precision=eye + kept * (self.precision - eye),
+            linear=kept * self.linear,
+        )
+
+
+def worth_learning_anew(memory: Memory, data: CanonicalRows) -> bool:
+    """Whether all rows are still there and are many more, of more classes or in more columns."""
+    if memory.precision is not None:
+        return False
+    return bool(
+        len(data.y) >= _LEARN_AGAIN * memory.learned_from
+        or np.unique(data.y).size > np.unique(memory.y).size
+        or (np.ptp(memory.X, 0) == 0)[np.ptp(data.X, 0) > 0].any()
+    )
+
+
+def continue_training(
+    data: CanonicalRows, model: Model, memory: Memory, options: Options, progress: Progress
+) -> Trained:
+    """Q from what forgotten rows taught and the sites of ``data`` (eqs. 3.1, 7.2).
+
+    ``data`` are the remembered rows and the new ones. The kernel and the
+    scale of the features stay as they are; inducing points are added while
+    fewer than ``options.n_inducing`` are in use.
+    """
+    old = model.on(options.device, options.dtype)
+    X = old.rows(data.X)
+    y = torch.as_tensor(data.y).to(options.device)
+    weight = torch.as_tensor(data.weight).to(options.device, options.dtype)
+    key = torch.as_tensor(data.key).to(options.device)
+    with torch.no_grad():
+        Z = torch.cat(
+            [old.Z, _new_points(old.kernel, old.params, old.Z, X, options.n_inducing - old.Z.shape[0])]
+        )
+        rows = TrainingRows(X, y, weight, key, old.kernel, old.params, Z, model.n_classes)
+        start, taught = Natural.of(old.q), _taught(memory, old)
+        if Z.shape[0] > old.Z.shape[0]:
+            cross = old.kernel.cross(old.params, old.Z, Z)
+            start = start.carried(cross, old.Lz, rows.Lz)
+            taught = None if taught is None else taught.carried(cross, old.Lz, rows.Lz)
+        base = Natural.prior(start.linear.shape[0], rows.Lz) if taught is None else taught
+    # Methods that also move the kernel would lose what forgotten rows taught.
+    method = "natural" if options.inference == "natural" else "coordinate"
+    task = Task(rows, options.member, start, base, options.settings)
+    return infer(method, task, [], False, taught, progress)
+
+
+def _taught(memory: Memory, old: LoadedModel) -> Natural | None:
+    if memory.precision is None or memory.linear is None:
+        return None
+    return Natural(torch.as_tensor(memory.precision).to(old.Z), torch.as_tensor(memory.linear).to(old.Z))
+
+
+def remember(trained: Trained, data: CanonicalRows, model: Model, learned_from: int) -> Memory:
+    """The rows to keep, a random sample by content, and q without them.
+
+    The heavier a row, the likelier it is kept: where a stream forgets, rows fade.
+
+    When rows are forgotten for the first time, the part of q that they made
+    is taken to be their share of the weight; later it is their sites.
+
+    Parameters
+    ----------
+    trained, data, model : the result of a fit to ``data``
+    learned_from : int
+        Rows that the kernel was learned from.
+    """
+    taught = trained.taught
+    if len(data.y) <= _MEMORY_ROWS and taught is None and not trained.elsewhere:
+        return Memory(data.X, data.y, data.weight, None, None, learned_from)
+    order = np.argsort(_arrival(hash_values(model.scaler.transform(data.X), data.y), data.weight))
+    kept, gone = np.sort(order[:_MEMORY_ROWS]), np.sort(order[_MEMORY_ROWS:])
+    with torch.no_grad():
+        if taught is None:
+            natural = trained.ascent.natural
+            prior = Natural.prior(natural.linear.shape[0], trained.rows.Lz)
+            base = prior.towards(natural, _share_gone(data.weight, gone, trained.elsewhere))
+        else:
+            base = _with_sites(taught, trained, gone)
+    return Memory(
+        data.X[kept],
+        data.y[kept],
+        data.weight[kept],
+        to_numpy(base.precision),
+        to_numpy(base.linear),
+        learned_from,
+    )
+
+
+def _arrival(code: npt.NDArray[np.uint64], weight: FloatArray) -> FloatArray:
+    """Exponential times whose rates are the weights, from uniform hashes.
+
+    The first n to arrive are a sample in proportion to weight; with equal
+    weights they are those of the smallest hashes.
+    """
+    return -np.log1p(-(code.astype(np.float64) / 2.0**64).clip(max=1.0 - 2.0**-53)) / weight
+
+
+def _share_gone(weight: FloatArray, gone: npt.NDArray[np.int64], elsewhere: float) -> float:
+    """Share of the weight in rows that are not kept, or were never at hand."""
+    return float((weight[gone].sum() + elsewhere) / (weight.sum() + elsewhere))
+
+
+def _with_sites(base: Natural, trained: Trained, gone: npt.NDArray[np.int64]) -> Natural:
+    """The base with the sites of some rows added, block by block."""
+    rows = trained.rows
+    J, P = base.linear.shape
+    size = max(1, _BLOCK_NUMBERS // (J * P))
+    for index in torch.as_tensor(gone, device=rows.X.device).split(size):
+        W, G = trained.ascent.sites.dense(index, J)
+        c = rows.weight[index, None]
+        base = base.plus(*dense_statistics(rows.features(rows.X[index]).A, c * W, c * G))
+    return base
+
+
+def _new_points(kernel: Kernel, params: Params, Z: Tensor, X: Tensor, budget: int) -> Tensor:
+    """Rows the inducing points explain worst, greedily (pivoted Cholesky)."""
+    sample = X[:4096]
+    if budget <= 0 or not sample.shape[0]:
+        return X[:0]
+    A, residual = whitened_features(kernel, params, Z, inducing_factor(kernel, params, Z), sample)
+    variance = kernel.diag(params, sample)
+    columns = A.new_zeros(sample.shape[0], min(budget, sample.shape[0]))
+    chosen: list[int] = []
+    residual = residual.clone()
+    for k in range(columns.shape[1]):
+        i = int(residual.argmax())
+        if residual[i] <= _WORTH_ADDING * variance[i]:
+            break
+        k_i = kernel.cross(params, sample, sample[i : i + 1])[:, 0]
+        column = (k_i - A @ A[i] - columns[:, :k] @ columns[i, :k]) / residual[i].sqrt()
+        columns[:, k] = column
+        residual = (residual - column.square()).clamp_min(0.0)
+        chosen.append(i)
+    return sample[chosen]

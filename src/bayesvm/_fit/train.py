@@ -1,0 +1,435 @@
+"""From standardised rows to a fitted model: inducing points, kernel, posterior, leave-one-out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from bayesvm._core.features import inducing_factor
+from bayesvm._core.gaussian import Natural
+from bayesvm._core.kernels.base import Kernel, Params
+from bayesvm._core.likelihoods import (
+    AugmentedBinaryHinge,
+    BinaryHinge,
+    CrammerSingerMode,
+    HingeMode,
+    Likelihood,
+    MulticlassHinge,
+    OneVsRest,
+    PointLikelihood,
+    ProperLikelihood,
+    resolve_likelihood,
+)
+from bayesvm._fit import defaults
+from bayesvm._fit.calibration import Calibration
+from bayesvm._fit.kernel import (
+    Learned,
+    LearningOptions,
+    choose_inducing,
+    learn_kernel,
+    learning_sample,
+    start_sites,
+)
+from bayesvm._fit.local import LocalPart
+from bayesvm._fit.rows import CanonicalRows, Scaler
+from bayesvm._inference import coordinate
+from bayesvm._inference.blocks import TrainingRows
+from bayesvm._inference.methods import METHODS
+from bayesvm._inference.rivals import AllRivals, OneRival
+from bayesvm._inference.task import Ascent, Member, Settings, Sweepable, Task
+from bayesvm._model import Model, to_numpy
+from bayesvm._progress import Progress, Step, silent
+
+FloatArray = npt.NDArray[np.floating]
+_BLOCK_NUMBERS = 2_000_000
+# Weights that differ by less than this share of them add up to the same.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Options:
+    """A resolved request: every ``"auto"`` has become a value.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        Prior covariance of each latent function.
+    member : Member
+        How labels speak to latent functions.
+    inference : str
+        A name in ``inference.methods.METHODS``.
+    settings : Settings
+        What the method is told.
+    hyperparameters : str
+        What kernel parameters maximise; "fixed": nothing.
+    n_inducing : int
+    choose : callable
+        Inducing points from standardised rows, their weights and ``n_inducing``.
+    device : str
+    dtype : torch.dtype
+    own : ProperLikelihood or None
+        The likelihood whose class probabilities are used; None: the calibrated softmax.
+    local : bool
+        Whether leave-one-out may add a local part.
+    """
+
+    kernel: Kernel
+    member: Member
+    inference: str
+    settings: Settings
+    hyperparameters: str
+    n_inducing: int
+    device: str
+    dtype: torch.dtype
+    choose: Callable[[Tensor, Tensor, int], Tensor] = choose_inducing
+    own: ProperLikelihood | None = None
+    local: bool = False
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a fit produced.
+
+    Attributes
+    ----------
+    rows : TrainingRows
+    ascent : Ascent
+    kernel_curve : list of float
+        The bound while the kernel was learned.
+    interrupted : bool
+    taught : Natural or None
+        What rows that are no longer there taught q.
+    elsewhere : float
+        Weight of the rows that q was fitted to and that are not among ``rows``.
+    """
+
+    rows: TrainingRows
+    ascent: Ascent
+    kernel_curve: list[float]
+    interrupted: bool
+    taught: Natural | None = None
+    elsewhere: float = 0.0
+
+
+@dataclass(frozen=True)
+class Population:
+    """All rows of a fit that holds only a sample of them.
+
+    Attributes
+    ----------
+    n_rows : int
+    weight : float
+    over : callable
+        All rows under the kernel and the inducing points of the sample.
+    """
+
+    n_rows: int
+    weight: float
+    over: Callable[[TrainingRows], Sweepable]
+
+
+def most_steps(options: Options) -> int:
+    """Steps that a fit may take at most, learning the kernel included."""
+    return options.settings.max_iter + defaults.LEARNING_STEPS
+
+
+def sweep_work(n_rows: int, n_classes: int, options: Options) -> float:
+    """Multiplications of one exact sweep, a measure of how large a problem is."""
+    n_inducing = min(options.n_inducing, n_rows)
+    return float(options.member.likelihood.n_latents(n_classes)) * n_rows * n_inducing**2
+
+
+def train(
+    data: CanonicalRows,
+    scaler: Scaler,
+    n_classes: int,
+    options: Options,
+    start: Model | None,
+    progress: Progress,
+    population: Population | None = None,
+) -> Trained:
+    """Fit q, and the kernel unless it is fixed, to canonical rows.
+
+    Parameters
+    ----------
+    data : CanonicalRows
+    scaler : Scaler
+    n_classes : int
+    options : Options
+    start : Model or None
+        A fitted model whose kernel, inducing points and q to start from.
+    progress : Progress
+    population : Population or None
+        What the rows are a sample of; None: they are all.
+    """
+    X = torch.as_tensor(scaler.transform(data.X)).to(options.device, options.dtype)
+    y = torch.as_tensor(data.y).to(options.device)
+    weight = torch.as_tensor(data.weight).to(options.device, options.dtype)
+    key = torch.as_tensor(data.key).to(options.device)
+    kernel = options.kernel
+    if start is None:
+        params, Z, q = kernel.init(X), options.choose(X, weight, options.n_inducing), None
+    else:
+        loaded = start.on(options.device, options.dtype)
+        params, Z, q = loaded.params, loaded.Z, Natural.of(loaded.q)
+    job = _Job(X, y, weight, key, kernel, params, Z, n_classes, options, q, population)
+    if options.hyperparameters == "fixed" or METHODS[options.inference].learns_kernel:
+        return job.posterior(None, progress)
+
+    def report(step: Step) -> bool:
+        """A fit that ends here still makes one sweep over all rows."""
+        return progress(replace(step, state=lambda: job.one_sweep().posterior(step.state(), silent)))
+
+    return job.posterior(job.learned(report), progress)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Rows, kernel and inducing points to begin with, and the stages that start from them."""
+
+    X: Tensor
+    y: Tensor
+    weight: Tensor
+    key: Tensor
+    kernel: Kernel
+    params: Params
+    Z: Tensor
+    n_classes: int
+    options: Options
+    q: Natural | None
+    population: Population | None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that q is fitted to."""
+        return self.X.shape[0] if self.population is None else self.population.n_rows
+
+    @property
+    def total_weight(self) -> float:
+        return float(self.weight.sum()) if self.population is None else self.population.weight
+
+    @property
+    def n_latents(self) -> int:
+        return self.options.member.likelihood.n_latents(self.n_classes)
+
+    def one_sweep(self) -> _Job:
+        """The same with the least that makes a posterior; chains and modes take longer than that."""
+        options = self.options
+        variational = "variational" in METHODS[options.inference].approximations
+        quick = "natural_adam" if METHODS["coordinate"].missing(options.member) else "coordinate"
+        return replace(
+            self,
+            options=replace(
+                options,
+                inference=options.inference if variational else quick,
+                settings=replace(options.settings, max_iter=1),
+            ),
+        )
+
+    def rows(self, params: Params, Z: Tensor) -> TrainingRows:
+        """All rows under some kernel parameters and inducing points."""
+        return TrainingRows(self.X, self.y, self.weight, self.key, self.kernel, params, Z, self.n_classes)
+
+    def learned(self, progress: Progress) -> Learned:
+        """Learn the kernel on a sample of the rows, with fewer inducing points if there are many."""
+        options, settings = self.options, self.options.settings
+        recipe = LearningOptions(
+            bound_weight=defaults.BOUND_WEIGHT[options.hyperparameters],
+            loo_weight=defaults.LEAVE_ONE_OUT_WEIGHT[options.hyperparameters],
+            steps=defaults.LEARNING_STEPS,
+            rate=settings.rate or defaults.LEARNING_RATE,
+            damping=defaults.SITE_DAMPING,
+            learn_inducing=settings.learn_inducing,
+            prior_scale=defaults.PRIOR_SCALE,
+        )
+        sample = learning_sample(self.X, self.y, self.weight, self.n_classes, self.n_rows, self.total_weight)
+        Z = self.Z
+        most = defaults.sizes(self.n_rows).learning_inducing
+        if not settings.learn_inducing and Z.shape[0] > most:
+            Z = choose_inducing(self.X, self.weight, most)
+        likelihood = options.member.likelihood
+        return learn_kernel(self.kernel, self.params, Z, sample, likelihood, recipe, progress)
+
+    def posterior(self, learned: Learned | None, progress: Progress) -> Trained:
+        """Fit q to all rows under the learned kernel, whether its learning has ended or not."""
+        options = self.options
+        params, Z, curve, interrupted = self.params, self.Z, list[float](), False
+        if learned is not None:
+            learned = learned.to(self.X.dtype)
+            params, curve, interrupted = learned.params, learned.curve, learned.interrupted
+            Z = learned.Z if options.settings.learn_inducing else Z
+        with torch.no_grad():
+            rows = self.rows(params, Z)
+            begin = self._start(rows, learned)
+            everything = None if self.population is None else self.population.over(rows)
+        prior = Natural.prior(self.n_latents, rows.Lz)
+        task = Task(rows, options.member, begin, prior, options.settings)
+        return infer(options.inference, task, curve, interrupted, None, progress, everything)
+
+    def _start(self, rows: TrainingRows, learned: Learned | None) -> Natural:
+        """Where q begins: the last model, the kernel's learning, or a ridge regression."""
+        if self.q is not None:
+            return self.q
+        sample = rows if self.population is None else rows.standing_for(self.population.weight)
+        rule = self.options.member.rule
+        if learned is not None and learned.natural.linear.shape[0] == self.n_latents:
+            begin = _carried(learned, rows)
+        else:
+            begin = _ridge_start(sample, self.n_latents, rule.shift_invariant)
+        if self.population is None or isinstance(rule, OneRival):  # which begins with sweeps over a sample
+            return begin
+        # Sweeps over the sample cost next to nothing; those over all rows then begin close to their end.
+        prior, settings = Natural.prior(self.n_latents, rows.Lz), self.options.settings
+        return coordinate.ascend(sample, rule, begin, prior, settings.max_iter, settings.tol, silent).natural
+
+
+def infer(
+    method: str,
+    task: Task,
+    kernel_curve: list[float],
+    interrupted: bool,
+    taught: Natural | None,
+    progress: Progress,
+    everything: Sweepable | None = None,
+) -> Trained:
+    """Run an inference method; every state it reports is a training that ended there.
+
+    ``everything`` is there where the rows of the task are a sample of it.
+    """
+    elsewhere = 0.0
+    if everything is not None:
+        total = everything.total_weight
+        beyond = total - float(task.rows.weight.sum())
+        elsewhere = beyond if beyond > _ROUNDING * total else 0.0
+
+    def report(step: Step) -> bool:
+        def state() -> Trained:
+            rows, ascent = step.state()
+            return Trained(rows, ascent, kernel_curve, False, taught, elsewhere)
+
+        return progress(replace(step, state=state))
+
+    how = METHODS[method]
+    if everything is None:
+        rows, ascent = how.run(task, report)
+    else:
+        assert how.streams is not None  # or the fit would have been refused
+        rows, ascent = how.streams(task, everything, report)
+    return Trained(rows, ascent, kernel_curve, interrupted or ascent.interrupted, taught, elsewhere)
+
+
+def _carried(learned: Learned, rows: TrainingRows) -> Natural:
+    """The q of the kernel's learning under the inducing points of the fit."""
+    if torch.equal(learned.Z, rows.Z):
+        return learned.natural
+    cross = rows.kernel.cross(rows.params, learned.Z, rows.Z)
+    return learned.natural.carried(cross, inducing_factor(rows.kernel, rows.params, learned.Z), rows.Lz)
+
+
+def _ridge_start(rows: TrainingRows, n_latents: int, centred: bool) -> Natural:
+    """Ridge regression on one-hot targets: one precision for all classes (eq. 3.6)."""
+    P = rows.n_inducing
+    precision = rows.X.new_zeros(P, P)
+    linear = rows.X.new_zeros(n_latents, P)
+    for block in rows.blocks(_BLOCK_NUMBERS // (n_latents + P)):
+        A, _ = block.features
+        W, G = start_sites(block.y, n_latents, centred, A)
+        precision += (A * (block.weight * W[:, 0])[:, None]).mT @ A
+        linear += (block.weight[:, None] * G).mT @ A
+    return Natural.prior(n_latents, rows.Lz).plus(precision, linear)
+
+
+def as_model(
+    trained: Trained,
+    scaler: Scaler,
+    calibration: Calibration,
+    decides: bool,
+    likelihood: ProperLikelihood | None,
+    local: LocalPart | None = None,
+) -> Model:
+    """The result as plain arrays, with what ``summarise`` was told."""
+    rows, q, chains = trained.rows, trained.ascent.q, trained.ascent.chains
+    return Model(
+        scaler=scaler,
+        kernel=rows.kernel,
+        params={k: to_numpy(v) for k, v in rows.params.items()},
+        Z=to_numpy(rows.Z),
+        Lz=to_numpy(rows.Lz),
+        m=to_numpy(q.m),
+        R=to_numpy(q.R),
+        temperature=calibration.temperature,
+        spread=calibration.spread,
+        offset=np.asarray(calibration.offset),
+        n_classes=rows.n_classes,
+        draws=None if chains is None else to_numpy(chains.merged()),
+        centred=chains is not None and chains.centred,
+        likelihood=likelihood,
+        pooled=decides,
+        local=local,
+    )
+
+
+# --- The members of the family: which likelihood, and how its sites come about.
+
+
+def crammer_singer(n_classes: int, rivals: str, seed: int, single: bool = False) -> Member:
+    """Wistuba and Rawat (2018); two classes are one function of their difference (eq. 7.1).
+
+    With sampled rivals the kernel is still learned against all of them.
+    ``single`` is that of the rules.
+    """
+    if n_classes == 2:
+        site: Likelihood = BinaryHinge() if rivals == "exact" else AugmentedBinaryHinge()
+        likelihood = AugmentedBinaryHinge() if rivals == "mean" else BinaryHinge()
+        return Member(likelihood, AllRivals(site, single), HingeMode())
+    exact = MulticlassHinge()
+    rule = AllRivals(exact, single) if rivals == "exact" else OneRival(rivals == "sampled", seed, single)
+    return Member(exact, rule, CrammerSingerMode())
+
+
+def binary(expectation: str, single: bool = False) -> Member:
+    """Wenzel et al. (2017): "augmented" is theirs, "exact" the expectation it bounds (eqs. 2.3, 4.3)."""
+    return with_likelihood(_binary(expectation), HingeMode(), single)
+
+
+def one_vs_rest(expectation: str, single: bool = False) -> Member:
+    """A binary model for every class, all in one computation (eq. 8.1)."""
+    return with_likelihood(OneVsRest(_binary(expectation)), HingeMode(), single)
+
+
+def svgp(likelihood: str | Likelihood, n_classes: int) -> Member:
+    """Hensman et al. (2015): any likelihood, by name or as an object, in exact expectation (section 8).
+
+    Raises
+    ------
+    ValueError
+        If it describes fewer classes than there are.
+    """
+    found = resolve_likelihood(likelihood)
+    if n_classes > 2 and found.n_latents(n_classes) == 1:
+        name = repr(likelihood) if isinstance(likelihood, str) else type(found).__name__
+        raise ValueError(
+            f"likelihood={name} has one latent function for two classes, and y holds {n_classes}"
+        )
+    return with_likelihood(found)
+
+
+def own_probabilities(member: Member) -> ProperLikelihood | None:
+    """The likelihood, if it is a distribution over classes."""
+    return member.likelihood if isinstance(member.likelihood, ProperLikelihood) else None
+
+
+def with_likelihood(
+    likelihood: Likelihood, mode: PointLikelihood | None = None, single: bool = False
+) -> Member:
+    """Any likelihood in exact expectation, and at points if its mode is known."""
+    return Member(likelihood, AllRivals(likelihood, single), mode)
+
+
+def _binary(expectation: str) -> Likelihood:
+    return BinaryHinge() if expectation == "exact" else AugmentedBinaryHinge()

@@ -1,0 +1,3 @@
+"""Ways of fitting the variational posterior."""
+
+from __future__ import annotations

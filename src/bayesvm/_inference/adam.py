@@ -1,0 +1,269 @@
+"""The paper's recipe: q, kernel and inducing points together, by Adam on minibatches."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bayesvm._core import linalg
+from bayesvm._core.features import Features, inducing_factor, whitened_features
+from bayesvm._core.gaussian import Gaussian, Natural
+from bayesvm._core.kernels.base import Params
+from bayesvm._core.likelihoods import Likelihood, augmented_pair, expected
+from bayesvm._inference.blocks import LARGEST_LOGARITHM, TrainingRows, recent_gain, shuffled
+from bayesvm._inference.coordinate import base_gaussian
+from bayesvm._inference.optimiser import Adam
+from bayesvm._inference.rivals import (
+    MIN_VARIANCE,
+    AllRivals,
+    Draws,
+    OneRival,
+    RivalRule,
+    drawn_argmax,
+    mean_argmax,
+)
+from bayesvm._inference.task import Ascent, Member, Method, Outcome, Settings, Task, evaluate
+from bayesvm._progress import Progress, Step
+
+# --- The augmented bound against one rival per row, with its gradient in closed form.
+
+
+# All classes in one product, up to this many multiplications more than
+# needed, where sorting the rows by class would stop to wait for the device.
+_DENSE_WORK = {"cuda": 4e9}
+
+
+def pair_bound(features: Features, m: Tensor, L: Tensor, classes: Tensor) -> Tensor:
+    """Row terms against the rivals, shape (N,) (eq. 2.3).
+
+    Parameters
+    ----------
+    features : Features
+    m : Tensor of shape (C, P)
+    L : Tensor of shape (C, P, P)
+        Factors of the covariances, S_j = L_j L_j^T.
+    classes : Tensor of shape (N, 2)
+        Own class and rival.
+    """
+    return _PairBound.apply(*features, m, L, classes)  # type: ignore[no-untyped-call]
+
+
+class _PairBound(torch.autograd.Function):
+    """Only the two classes that a row touches cost P^2.
+
+    A graph over the products of every class took longer than the products
+    themselves where rows are few.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, A: Tensor, residual: Tensor, m: Tensor, L: Tensor, classes: Tensor) -> Tensor:
+        C, P = m.shape
+        N = A.shape[0]
+        work = (C - 2.0) * N * P**2
+        ctx.dense = work <= _DENSE_WORK.get(A.device.type, 0.0)
+        if ctx.dense:
+            B = A @ L
+            V = torch.linalg.vecdot(B, B).mT.gather(1, classes)
+            ctx.save_for_backward(A, m, L, classes, B)
+        else:
+            label, order = classes.reshape(-1).sort(stable=True)
+            ctx.counts = torch.bincount(label, minlength=C).tolist()
+            row = order.div(2, rounding_mode="floor")
+            touching = A.index_select(0, row)
+            B = torch.empty_like(touching)
+            for A_j, L_j, B_j in zip(
+                touching.split(ctx.counts), L.unbind(), B.split(ctx.counts), strict=True
+            ):
+                torch.mm(A_j, L_j, out=B_j)
+            V = A.new_empty(2 * N).scatter_(0, order, torch.linalg.vecdot(B, B)).view(N, 2)
+            ctx.save_for_backward(A, m, L, classes, B, touching, row)
+        s2 = (V + residual[:, None]).clamp_min_(MIN_VARIANCE)
+        F = (A @ m.mT).gather(1, classes)
+        terms = augmented_pair(F[:, 0], F[:, 1], s2[:, 0], s2[:, 1])
+        ctx.w = terms.w
+        ctx.push = terms.w * (1.0 + F[:, 1] - F[:, 0]) + 1.0
+        return terms.value
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (g,) = grads
+        A, m, L, classes, B, *groups = ctx.saved_tensors
+        C, P = m.shape
+        N = A.shape[0]
+        # Own class up, rival down by (1 + b w); both variances down by w / 2.
+        push = g * ctx.push
+        gF = A.new_zeros(N, C).scatter_(1, classes, torch.stack([push, -push], 1))
+        gV = -0.5 * g * ctx.w
+        gA = gF @ m
+        if ctx.dense:
+            scattered = A.new_zeros(N, C).scatter_(1, classes, gV[:, None].expand(N, 2))
+            T = scattered.mT[:, :, None] * B
+            gL = A.mT @ T
+            gA.addmm_(T.transpose(0, 1).reshape(N, C * P), L.mT.reshape(C * P, P), alpha=2.0)
+        else:
+            touching, row = groups
+            T = gV.index_select(0, row)[:, None] * B
+            gL = torch.zeros_like(L)
+            back = torch.empty_like(T)
+            parts = (touching.split(ctx.counts), T.split(ctx.counts), back.split(ctx.counts))
+            for A_j, T_j, back_j, L_j, gL_j in zip(*parts, L.unbind(), gL.unbind(), strict=True):
+                torch.mm(A_j.mT, T_j, out=gL_j)
+                torch.mm(T_j, L_j.mT, out=back_j)
+            gA.index_add_(0, row, back, alpha=2.0)
+        return gA, 2.0 * gV, gF.mT @ A, gL.mul_(2.0), None
+
+
+PAPER_RATE = 5e-4
+PAPER_EPOCHS = 1000
+
+
+def ascend(
+    rows: TrainingRows,
+    rule: RivalRule,
+    start: Natural,
+    settings: Settings,
+    progress: Progress,
+    base: Natural | None = None,
+) -> Outcome:
+    r"""Maximise the minibatch bound over m, S = L_S L_S^T, kernel parameters and Z at once.
+
+    Converged when the mean bound of ten epochs no longer exceeds that of the
+    ten before by more than ``tol`` nats a row. ``base`` is what q is without
+    the rows; None: the prior.
+    """
+    prior = Natural.prior(start.linear.shape[0], rows.Lz)
+    base = prior if base is None else base
+    without, centre = base_gaussian(base, rule)
+    is_prior = torch.equal(base.precision, prior.precision) and not bool(base.linear.any())
+    taught = None if is_prior else without
+    _, q = start.posterior(centre)
+    covariance = torch.cholesky_inverse(q.R)
+    m = q.m.clone().requires_grad_()
+    factor = linalg.cholesky(covariance)
+    raw = (factor.tril(-1) + torch.diag_embed(factor.diagonal(dim1=-2, dim2=-1).log())).requires_grad_()
+    theta = {k: v.clone().requires_grad_(settings.learn_kernel) for k, v in rows.params.items()}
+    Z = rows.Z.clone().requires_grad_(settings.learn_inducing)
+    free = [p for p in (m, raw, *theta.values(), Z) if p.requires_grad]
+    adam, rate = Adam(free), settings.rate or PAPER_RATE
+    total = rows.weight.sum()
+    curve: list[float] = []
+    converged = interrupted = False
+    step = 0
+    last: list[Tensor] = []
+
+    def state() -> Outcome:
+        with torch.no_grad():
+            q = _gaussian(m, raw)
+            params: Params = {k: v.detach().clone() for k, v in theta.items()}
+            now = replace(rows, params=params, Z=Z.detach().clone())
+            sites = evaluate(now, rule, q, base, step).sites
+        return Outcome(now, Ascent(q, Natural.of(q), sites, curve, len(curve), converged, interrupted))
+
+    try:
+        for epoch in range(1, settings.max_iter + 1):
+            order = shuffled(len(rows), settings.seed, epoch, rows.X.device)
+            bounds = []
+            last = [p.detach().clone() for p in free]
+            for index in order.split(settings.batch_size):
+                weight = rows.weight[index]
+                bound = _minibatch_bound(
+                    rows, rule, theta, Z, m, raw, taught, index, weight, total / weight.sum(), step
+                )
+                adam.ascend(bound, rate)
+                bounds.append(bound.detach() * (weight.sum() / total))
+                step += 1
+            epoch_bound = float(torch.stack(bounds).sum())
+            if not math.isfinite(epoch_bound) or float(raw.detach().abs().max()) > LARGEST_LOGARITHM:
+                raise ArithmeticError("q left the range of numbers")
+            curve.append(epoch_bound)
+            gain = recent_gain(curve)
+            converged = settings.tol > 0 and gain < settings.tol * float(total)
+            if progress(Step("adam", epoch, settings.max_iter, epoch_bound, gain, state)) or converged:
+                break
+    except KeyboardInterrupt:
+        interrupted = True
+    except ArithmeticError:  # a rate that is too large: back to where the epoch began
+        with torch.no_grad():
+            for parameter, value in zip(free, last, strict=True):
+                parameter.copy_(value)
+    return state()
+
+
+def _factor(raw: Tensor) -> Tensor:
+    """Lower factors L_S of the covariances from unconstrained matrices."""
+    return raw.tril(-1) + torch.diag_embed(raw.diagonal(dim1=-2, dim2=-1).exp())
+
+
+def _gaussian(m: Tensor, raw: Tensor) -> Gaussian:
+    """The Gaussian in the form the rest of the library uses."""
+    L = _factor(raw.detach())
+    return Gaussian(m.detach().clone(), linalg.cholesky(torch.cholesky_inverse(L)))
+
+
+def _minibatch_bound(
+    rows: TrainingRows,
+    rule: RivalRule,
+    theta: Params,
+    Z: Tensor,
+    m: Tensor,
+    raw: Tensor,
+    p: Gaussian | None,
+    index: Tensor,
+    weight: Tensor,
+    scale: Tensor,
+    step: int,
+) -> Tensor:
+    features = whitened_features(rows.kernel, theta, Z, inducing_factor(rows.kernel, theta, Z), rows.X[index])
+    L = _factor(raw)
+    y = rows.y[index]
+    if isinstance(rule, OneRival):
+        value = _pair_value(rule, features, m, L, y, rows.key[index], step)
+    else:
+        assert isinstance(rule, AllRivals)
+        value = _all_value(rule.likelihood, features, m, L, y)
+    return scale * torch.dot(weight, value) - _divergence(m, raw, L, p)
+
+
+def _divergence(m: Tensor, raw: Tensor, L: Tensor, p: Gaussian | None) -> Tensor:
+    """KL(q || p) of all functions, for q with covariances L L^T; None: the prior (eq. 1.5)."""
+    log_det = raw.diagonal(dim1=-2, dim2=-1).sum()
+    if p is None:
+        return 0.5 * (L.square().sum() + m.square().sum() - m.numel()) - log_det
+    trace = (p.R.mT @ L).square().sum()
+    distance = (p.R.mT @ (m - p.m).unsqueeze(-1)).square().sum()
+    return 0.5 * (trace + distance - m.numel()) - log_det - p.R.diagonal(dim1=-2, dim2=-1).log().sum()
+
+
+def _all_value(likelihood: Likelihood, features: Features, m: Tensor, L: Tensor, y: Tensor) -> Tensor:
+    V = torch.einsum("np,jpq->njq", features.A, L).square().sum(-1)
+    s2 = (V + features.residual[:, None]).clamp_min(MIN_VARIANCE)
+    return expected(likelihood, y, features.A @ m.mT, s2).value
+
+
+def _pair_value(
+    rule: OneRival, features: Features, m: Tensor, L: Tensor, y: Tensor, key: Tensor, step: int
+) -> Tensor:
+    with torch.no_grad():
+        if rule.sampled:
+            rival = drawn_argmax(Draws.of_factor(m, L, rule.seed, step), features, y, key)
+        else:
+            rival = mean_argmax(m, features.A, y)
+    return pair_bound(features, m, L, torch.stack([y, rival], 1))
+
+
+def _missing(member: Member) -> str | None:
+    if isinstance(member.rule, AllRivals | OneRival):
+        return None
+    name = type(member.rule).__name__
+    return f"sites from exact expectations or from one rival a row, and {name} makes others"
+
+
+def _run(task: Task, progress: Progress) -> Outcome:
+    return ascend(task.rows, task.member.rule, task.start, task.settings, progress, task.base)
+
+
+METHOD = Method(_run, max_iter=PAPER_EPOCHS, learns_kernel=True, missing=_missing)

@@ -1,0 +1,171 @@
+"""Training rows in blocks, with their features kept where memory allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from bayesvm._core.features import Features, FeaturesOfMany, inducing_factor, whitened_features
+from bayesvm._core.kernels.base import Kernel, Params
+
+# From this many rows on it pays to prepare for them.
+_MANY_ROWS = 16_384
+# Features up to this many bytes are computed once and kept between sweeps.
+_CACHE_BYTES = 640 * 2**20
+# Numbers in the features that are computed at once.
+_FEATURE_NUMBERS = 256_000
+_FEATURE_NUMBERS_ACCELERATOR = 64_000_000
+_FEWEST_ROWS = 256
+
+
+def features_in_parts(features: Callable[[Tensor], Features], X: Tensor, n_inducing: int) -> Features:
+    """Features of many rows, computed part by part: what comes in between stays in the cache."""
+    N = X.shape[0]
+    numbers = _FEATURE_NUMBERS if X.device.type == "cpu" else _FEATURE_NUMBERS_ACCELERATOR
+    size = max(_FEWEST_ROWS, numbers // n_inducing)
+    if size >= N:
+        return features(X)
+    known = Features(X.new_empty(N, n_inducing), X.new_empty(N))
+    for start in range(0, N, size):
+        A, residual = features(X[start : start + size])
+        known.A[start : start + size] = A
+        known.residual[start : start + size] = residual
+    return known
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive training rows with their features."""
+
+    rows: slice
+    features: Features
+    y: Tensor
+    weight: Tensor
+    key: Tensor
+
+    def split(self, size: int) -> Iterator[Block]:
+        """The same rows in blocks of at most ``size``."""
+        size = max(_FEWEST_ROWS, size)
+        n = self.y.shape[0]
+        A, residual = self.features
+        for start in range(0, n, size):
+            rows = slice(start, min(start + size, n))
+            yield Block(
+                rows, Features(A[rows], residual[rows]), self.y[rows], self.weight[rows], self.key[rows]
+            )
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """Standardised canonical rows under one kernel and one set of inducing points.
+
+    Attributes
+    ----------
+    X, y, weight, key : Tensor
+        Rows (N, D), class indices, weights and content keys (N,).
+    kernel, params, Z : the covariance and the inducing points (P, D)
+    n_classes : int
+    """
+
+    X: Tensor
+    y: Tensor
+    weight: Tensor
+    key: Tensor
+    kernel: Kernel
+    params: Params
+    Z: Tensor
+    n_classes: int
+    Lz: Tensor = field(init=False)
+    _cache: dict[str, Features] = field(init=False, default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "Lz", inducing_factor(self.kernel, self.params, self.Z))
+
+    def __len__(self) -> int:
+        return self.X.shape[0]
+
+    @property
+    def n_inducing(self) -> int:
+        return self.Z.shape[0]
+
+    def features(self, X: Tensor) -> Features:
+        """Whitened features of any rows."""
+        return whitened_features(self.kernel, self.params, self.Z, self.Lz, X)
+
+    def features_of_many(self) -> FeaturesOfMany:
+        """The same for many rows like these."""
+        return FeaturesOfMany.like(self.kernel, self.params, self.Z, self.Lz, self.X)
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        """The rows in blocks of at most ``size``."""
+        size = max(_FEWEST_ROWS, size)
+        known = self._known_features()
+        if known is not None:
+            yield from Block(slice(0, len(self)), known, self.y, self.weight, self.key).split(size)
+            return
+        features_of = self._features_of_all()
+        for start in range(0, len(self), size):
+            rows = slice(start, min(start + size, len(self)))
+            features = features_in_parts(features_of, self.X[rows], self.n_inducing)
+            yield Block(rows, features, self.y[rows], self.weight[rows], self.key[rows])
+
+    def _features_of_all(self) -> Callable[[Tensor], Features]:
+        return self.features_of_many() if len(self) >= _MANY_ROWS else self.features
+
+    def _known_features(self) -> Features | None:
+        """Features of all rows, computed once, if they fit into memory."""
+        N, P = len(self), self.n_inducing
+        if N * P * self.X.element_size() > _CACHE_BYTES:
+            return None
+        if "all" not in self._cache:
+            self._cache["all"] = features_in_parts(self._features_of_all(), self.X, P)
+        return self._cache["all"]
+
+    def first(self, n: int) -> TrainingRows:
+        """The first rows with weights that stand for all; they are a random sample, being canonical."""
+        scale = self.weight.sum() / self.weight[:n].sum()
+        return replace(self, X=self.X[:n], y=self.y[:n], weight=scale * self.weight[:n], key=self.key[:n])
+
+    def head(self, n: int) -> TrainingRows:
+        """The first rows with their own weights."""
+        if n >= len(self):
+            return self
+        return replace(self, X=self.X[:n], y=self.y[:n], weight=self.weight[:n], key=self.key[:n])
+
+    def standing_for(self, total: float) -> TrainingRows:
+        """The same rows with weights that add up to a total."""
+        return replace(self, weight=self.weight * (total / self.weight.sum()))
+
+    def batch(self, index: Tensor) -> Block:
+        """Chosen rows as a block."""
+        features = self.features(self.X[index])
+        return Block(slice(0, index.shape[0]), features, self.y[index], self.weight[index], self.key[index])
+
+
+# --- What methods that go through minibatches share: the order of rows, and when epochs no longer gain.
+
+
+_RECENT_EPOCHS = 10
+# Scales beyond exp(this) either way are a divergence, not a fit.
+LARGEST_LOGARITHM = 50.0
+
+
+def shuffled(n_rows: int, seed: int, epoch: int, device: torch.device) -> Tensor:
+    """The order in which an epoch visits rows, by seed and epoch alone.
+
+    Drawn on the CPU, so that it does not depend on the device.
+    """
+    generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
+    return torch.randperm(n_rows, generator=generator).to(device)
+
+
+def recent_gain(curve: list[float]) -> float:
+    """How much the mean bound of the last epochs exceeds that of the ones before."""
+    if len(curve) < 2 * _RECENT_EPOCHS:
+        return math.inf
+    last, before = curve[-_RECENT_EPOCHS:], curve[-2 * _RECENT_EPOCHS : -_RECENT_EPOCHS]
+    return (sum(last) - sum(before)) / _RECENT_EPOCHS

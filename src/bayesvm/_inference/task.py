@@ -1,0 +1,313 @@
+"""What every inference method is given, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from bayesvm._core.gaussian import Gaussian, Natural
+from bayesvm._core.likelihoods import Likelihood, PointLikelihood
+from bayesvm._core.sites import Statistics
+from bayesvm._inference.blocks import Block, TrainingRows, shuffled
+from bayesvm._inference.chains import Chains
+from bayesvm._inference.rivals import RivalRule
+from bayesvm._progress import Progress, Step
+
+# --- One pass over the rows: value, sites and the natural parameters they ask for.
+
+
+class Sites(NamedTuple):
+    """Sites of all rows for one unit of weight.
+
+    Attributes
+    ----------
+    classes : Tensor of shape (N, K) or None
+        Latent functions that the columns touch; None: all of them, in order.
+    W, G : Tensor of shape (N, K)
+        Precisions and linear parts (eq. 3.3).
+    """
+
+    classes: Tensor | None
+    W: Tensor
+    G: Tensor
+
+    def dense(self, rows: slice, n_latents: int) -> tuple[Tensor, Tensor]:
+        """W and G of some rows over all latent functions, shape (n, C)."""
+        if self.classes is None:
+            return self.W[rows], self.G[rows]
+        index = self.classes[rows].long()
+        zero = self.W.new_zeros(index.shape[0], n_latents)
+        return zero.scatter_add(1, index, self.W[rows]), zero.scatter_add(1, index, self.G[rows])
+
+
+class Evaluation(NamedTuple):
+    """What one pass over the rows under q gives."""
+
+    value: float
+    target: Natural
+    sites: Sites
+
+
+class Ascent(NamedTuple):
+    """A finished optimisation of q.
+
+    Attributes
+    ----------
+    q : Gaussian
+    natural : Natural
+    sites : Sites
+        The sites that made q.
+    curve : list of float
+        The bound after every sweep (its approximation with one rival).
+    n_iter : int
+        Sweeps, or epochs with minibatches; refused steps count.
+    converged, interrupted : bool
+    gap : float or None
+        Of the mode: by what share its objective could be better, at most;
+        where functions have objectives of their own, that of the worst.
+    chains : Chains or None
+        Draws from the posterior, where they were asked for. The rest is then
+        the variational fit that they started from, except that ``n_iter``,
+        ``converged`` and ``interrupted`` are those of the chains.
+    """
+
+    q: Gaussian
+    natural: Natural
+    sites: Sites
+    curve: list[float]
+    n_iter: int
+    converged: bool
+    interrupted: bool
+    gap: float | None = None
+    chains: Chains | None = None
+
+
+def evaluate(rows: TrainingRows, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> Evaluation:
+    """Expected log-likelihood, the natural parameters q should move to, and the sites."""
+    J, P = q.m.shape
+    sums = Statistics.zeros(J, P, q.m)
+    value = q.m.new_zeros(())
+    parts: list[Sites] = []
+    sites_of = rule.under(q, sweep)
+    for block in rows.blocks(rule.block_rows(q)):
+        sites = sites_of(block, sums)
+        value = value + torch.dot(block.weight, sites.value)
+        parts.append(Sites(sites.classes, sites.W, sites.G))
+    # In place: with many classes another copy would cost as much as the sums.
+    target = Natural(sums.precision.add_(base.precision), sums.linear.add_(base.linear))
+    return Evaluation(float(value), target, _join(parts))
+
+
+def _join(parts: list[Sites]) -> Sites:
+    if len(parts) == 1:
+        return parts[0]
+    classes = [p.classes for p in parts if p.classes is not None]
+    return Sites(
+        torch.cat(classes) if classes else None,
+        torch.cat([p.W for p in parts]),
+        torch.cat([p.G for p in parts]),
+    )
+
+
+# --- Rows that q can be swept over, wherever they lie.
+
+
+class Sweepable(Protocol):
+    """All rows of a fit: sums over them can be had, some of them are at hand.
+
+    Attributes
+    ----------
+    known : TrainingRows
+        Rows at hand, a random sample of all or all of them. Sites are those
+        of these rows; change is measured on them.
+    n_rows : int
+    total_weight : float
+    """
+
+    @property
+    def known(self) -> TrainingRows: ...
+
+    @property
+    def n_rows(self) -> int: ...
+
+    @property
+    def total_weight(self) -> float: ...
+
+    def first(self, n: int) -> Sweepable:
+        """About n rows, a random sample, whose weights stand for all rows."""
+        ...
+
+    def evaluate(self, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> Evaluation:
+        """Value and natural parameters of all rows under q, and the sites of the known ones."""
+        ...
+
+    def batches(self, size: int, seed: int, epoch: int) -> Iterator[Block]:
+        """All rows once, mixed, in minibatches of about that size with their own weights."""
+        ...
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """Rows that are all at hand."""
+
+    known: TrainingRows
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.known)
+
+    @property
+    def total_weight(self) -> float:
+        return float(self.known.weight.sum())
+
+    def first(self, n: int) -> Sweepable:
+        return InMemory(self.known.first(n))
+
+    def evaluate(self, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> Evaluation:
+        return evaluate(self.known, rule, q, base, sweep)
+
+    def batches(self, size: int, seed: int, epoch: int) -> Iterator[Block]:
+        for index in shuffled(len(self.known), seed, epoch, self.known.X.device).split(size):
+            yield self.known.batch(index)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of the family: how labels speak to latent functions.
+
+    Attributes
+    ----------
+    likelihood : Likelihood
+        The kernel is learned under it; samplers use its values at points.
+    rule : RivalRule
+        How the sites of a variational fit come about.
+    mode : PointLikelihood or None
+        The likelihood at points, without variances; None if no method looks
+        for the mode.
+    """
+
+    likelihood: Likelihood
+    rule: RivalRule
+    mode: PointLikelihood | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How long, in which steps, and what besides q is fitted.
+
+    Attributes
+    ----------
+    max_iter : int
+        Most sweeps, epochs, or transitions of a chain, those before the first
+        kept draw and between kept draws included.
+    tol : float
+    batch_size : int
+    rate : float or None
+        Adam's rate; None: the method's own.
+    natural_rate : float or None
+        Step of q in its natural parameters, of methods that do not choose it
+        themselves; None: the method's own.
+    learn_kernel, learn_inducing : bool
+        For methods that move them together with q.
+    n_chains, n_draws : int
+        Of samplers: how many chains, and draws kept of each.
+    fitc : bool
+        Of samplers and of the mode: whether each row has a residual of its
+        own, independent given the inducing values; else it is left out.
+    seed : int
+    """
+
+    max_iter: int = 60
+    tol: float = 1e-2
+    batch_size: int = 1024
+    rate: float | None = None
+    natural_rate: float | None = None
+    learn_kernel: bool = False
+    learn_inducing: bool = False
+    n_chains: int = 4
+    n_draws: int = 500
+    fitc: bool = False
+    seed: int = 0
+
+
+class Task(NamedTuple):
+    """Rows, the member of the family, where q starts and what it is without the rows."""
+
+    rows: TrainingRows
+    member: Member
+    start: Natural
+    base: Natural
+    settings: Settings
+
+
+class Outcome(NamedTuple):
+    """The rows under the kernel and inducing points of the end, and q."""
+
+    rows: TrainingRows
+    ascent: Ascent
+
+
+def on_rows(rows: TrainingRows, progress: Progress) -> Progress:
+    """Progress of a method that leaves the rows as they are: its states become outcomes."""
+
+    def report(step: Step) -> bool:
+        return progress(replace(step, state=lambda: Outcome(rows, step.state())))
+
+    return report
+
+
+def _needs_nothing(member: Member) -> str | None:
+    """Fits every member of the family."""
+    return None
+
+
+def needs_positive_sites(member: Member) -> str | None:
+    """Full steps are safe where no row asks for a negative precision, as log-concave likelihoods never do."""
+    if getattr(member.likelihood, "log_concave", True):
+        return None
+    name = type(member.likelihood).__name__
+    return f"a log-concave likelihood, and {name}, which may ask for a negative precision, is not one"
+
+
+@dataclass(frozen=True)
+class Method:
+    """An inference method.
+
+    Attributes
+    ----------
+    run : callable
+        From a task and a way to report progress to an outcome; the ``state``
+        of every reported step is an outcome too.
+    max_iter : int
+        Default of the most steps.
+    learns_kernel : bool
+        Whether it moves kernel parameters itself; else they are learned before.
+    missing : callable
+        What the method needs and a member of the family lacks, or None: words
+        that can follow "it needs", such as "a log-concave likelihood".
+    approximations : tuple of str
+        What inducing points may stand for, the default first: "variational",
+        "dtc" or "fitc".
+    decides : bool
+        Whether the largest latent mean is meant to decide: class
+        probabilities then have no offsets and one variance for all classes.
+    streams : callable or None
+        The same where the rows of the task are a sample of those that q is
+        fitted to, which are then given beside it; None: it needs them all.
+    in_order : bool
+        Whether it then goes through the rows one after the other, as a
+        cluster cannot.
+    """
+
+    run: Callable[[Task, Progress], Outcome]
+    max_iter: int
+    learns_kernel: bool = False
+    missing: Callable[[Member], str | None] = _needs_nothing
+    approximations: tuple[str, ...] = ("variational",)
+    decides: bool = False
+    streams: Callable[[Task, Sweepable, Progress], Outcome] | None = None
+    in_order: bool = False

@@ -1,0 +1,225 @@
+"""A fitted model: plain arrays, frozen, enough to predict anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from bayesvm._core.features import Features, whitened_features
+from bayesvm._core.gaussian import Gaussian
+from bayesvm._core.kernels.base import Kernel, Params
+from bayesvm._core.likelihoods import ProperLikelihood
+from bayesvm._core.top_k import envelope
+from bayesvm._fit.local import LoadedLocal, LocalPart
+from bayesvm._fit.rows import Scaler
+
+FloatArray = npt.NDArray[np.floating]
+
+_DTYPES = {"float64": torch.float64, "float32": torch.float32}
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """The torch type of a valid ``dtype`` option."""
+    return _DTYPES[name]
+
+
+@dataclass(frozen=True)
+class Model:
+    """Everything a prediction needs, on no device in particular.
+
+    Attributes
+    ----------
+    scaler : Scaler
+    kernel : Kernel
+    params : dict of str to ndarray
+        Unconstrained kernel parameters.
+    Z : ndarray of shape (P, D)
+        Standardised inducing points.
+    Lz : ndarray of shape (P, P)
+        Cholesky factor of K_ZZ.
+    m, R : ndarray of shape (J, P) and (J, P, P)
+        q(v_j): means and factors of the precisions; J is 1 for two classes.
+    temperature, spread : float
+    offset : ndarray of shape (n_classes,)
+        How latents become class probabilities (eqs. 6.7, 6.9).
+    n_classes : int
+    draws : ndarray of shape (S, J, P) or None
+        Draws of v from the posterior; None: q stands for it.
+    centred : bool
+        Whether the draws have mean zero over the functions: the part common
+        to all classes, which nothing depends on, is left out.
+    likelihood : ProperLikelihood or None
+        Whose class probabilities to use; None: the calibrated softmax.
+    pooled : bool
+        Whether the classes of a row share their mean variance in class
+        probabilities, so that the largest latent mean decides.
+    local : LocalPart or None
+        What rows close by add to the latents (section 10).
+    """
+
+    scaler: Scaler
+    kernel: Kernel
+    params: dict[str, FloatArray]
+    Z: FloatArray
+    Lz: FloatArray
+    m: FloatArray
+    R: FloatArray
+    temperature: float
+    spread: float
+    offset: FloatArray
+    n_classes: int
+    draws: FloatArray | None = None
+    centred: bool = False
+    likelihood: ProperLikelihood | None = None
+    pooled: bool = False
+    local: LocalPart | None = None
+
+    def on(self, device: str, dtype: torch.dtype) -> LoadedModel:
+        """The model as tensors on a device."""
+
+        def tensor(a: FloatArray) -> Tensor:
+            return torch.as_tensor(a, dtype=dtype, device=device)
+
+        return LoadedModel(
+            self.kernel,
+            {k: tensor(v) for k, v in self.params.items()},
+            tensor(self.Z),
+            tensor(self.Lz),
+            Gaussian(tensor(self.m), tensor(self.R)),
+            self,
+            None if self.draws is None else tensor(self.draws),
+            None if self.local is None else self.local.on(device),
+        )
+
+    @cached_property
+    def envelope(self) -> tuple[FloatArray, FloatArray]:
+        """Root and factors of a bound on the variances of all classes (eq. 6.10)."""
+        bound = envelope(Gaussian(torch.as_tensor(self.m), torch.as_tensor(self.R)))
+        return to_numpy(bound.root), to_numpy(bound.factor)
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model as tensors."""
+
+    kernel: Kernel
+    params: Params
+    Z: Tensor
+    Lz: Tensor
+    q: Gaussian
+    model: Model
+    draws: Tensor | None = None
+    local: LoadedLocal | None = None
+
+    def calibrated(self, F: Tensor, s2: Tensor) -> tuple[Tensor, Tensor, float]:
+        """Moments and temperature from which class probabilities are computed (eqs. 6.7, 6.9)."""
+        model = self.model
+        offset = torch.as_tensor(model.offset, dtype=F.dtype, device=F.device)
+        s2 = pooled(s2) if model.pooled else s2
+        return F + offset, model.spread * s2, model.temperature
+
+    def probabilities_at(self, f: Tensor, mean: Tensor) -> Tensor:
+        """Class probabilities at latents f (S, n, C) that are draws around a mean (n, C).
+
+        The likelihood's own, or the softmax of calibrated latents.
+        """
+        model = self.model
+        if model.likelihood is not None:
+            return model.likelihood.conditional(f)
+        offset = torch.as_tensor(model.offset, dtype=f.dtype, device=f.device)
+        spread = mean + model.spread**0.5 * (f - mean)
+        return torch.softmax(model.temperature * (spread + offset), -1)
+
+    def rows(self, X: FloatArray) -> Tensor:
+        """Standardised rows as a tensor."""
+        return torch.as_tensor(self.model.scaler.transform(X)).to(self.Z)
+
+    def features(self, rows: Tensor) -> Features:
+        """Whitened features of standardised rows."""
+        return whitened_features(self.kernel, self.params, self.Z, self.Lz, rows)
+
+
+def pooled(s2: Tensor) -> Tensor:
+    """The mean variance of each row's classes, for all of them."""
+    return s2.mean(1, keepdim=True).expand_as(s2)
+
+
+def to_numpy(t: Tensor) -> FloatArray:
+    """A tensor as an array of its own."""
+    a: FloatArray = t.detach().cpu().numpy().copy()
+    return a
+
+
+# --- Small read-only objects that a fitted estimator shows: its kernel and its sites.
+
+
+@dataclass(frozen=True)
+class FittedKernel:
+    """A kernel with its learned parameters, callable on rows in the units of the data.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    params : dict of str to ndarray
+        Free parameters; names that start with ``log_`` are logarithms, in
+        units of standard deviations of the columns.
+    """
+
+    kernel: Kernel
+    params: dict[str, FloatArray]
+    scaler: Scaler
+
+    def __call__(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
+        """Covariances between the rows of X and of Y (or of X), shape (n, m)."""
+        params = {k: torch.as_tensor(v) for k, v in self.params.items()}
+        A = torch.as_tensor(self.scaler.transform(np.asarray(X, dtype=np.float64)))
+        B = A if Y is None else torch.as_tensor(self.scaler.transform(np.asarray(Y, dtype=np.float64)))
+        return to_numpy(self.kernel.cross({k: v.to(A) for k, v in params.items()}, A, B))
+
+    def __repr__(self) -> str:
+        return f"FittedKernel({self.kernel!r})"
+
+
+@dataclass(frozen=True)
+class SiteArrays:
+    """Gaussian sites of the distinct training rows, for one unit of weight.
+
+    Attributes
+    ----------
+    classes : ndarray of shape (M, K) or None
+        Latent functions the columns belong to; None: all of them, in order.
+    precision, linear : ndarray of shape (M, K)
+    index : ndarray of shape (N,)
+        Distinct row of each training row; -1 where its weight was zero.
+    """
+
+    classes: npt.NDArray[np.int64] | None
+    precision: FloatArray
+    linear: FloatArray
+    index: npt.NDArray[np.int64]
+
+
+def relevance(model: Model) -> FloatArray:
+    """Share of each feature in the prior variance of the latent slopes; sums to one.
+
+    Raises
+    ------
+    AttributeError
+        If the kernel is a user's own and has no ``relevance`` method.
+    """
+    if not hasattr(model.kernel, "relevance"):
+        raise AttributeError(
+            f"kernel {model.kernel!r} has no method relevance(params, n_features), so there is no "
+            "feature_relevance_"
+        )
+    kept = model.scaler.kept
+    params = {k: torch.as_tensor(v) for k, v in model.params.items()}
+    share = np.zeros(kept.shape[0])
+    share[kept] = to_numpy(model.kernel.relevance(params, int(kept.sum())))
+    total = share.sum()
+    return share / total if total > 0 else share

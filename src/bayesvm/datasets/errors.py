@@ -1,9 +1,0 @@
-"""What can be wrong with a data set."""
-
-from __future__ import annotations
-
-__all__ = ["DatasetError"]
-
-
-class DatasetError(ValueError):
-    """A set that is not there or cannot be used; the message says what to do."""

@@ -1,1 +1,0 @@
-"""The figures of the experiments: each function draws one and gives back matplotlib's Figure."""

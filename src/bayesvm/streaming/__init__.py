@@ -1,1 +1,0 @@
-"""Fits to data that come in chunks of rows: passes over the chunks, each of them a sum."""

@@ -1,1 +1,0 @@
-"""What is asked of the chunks of rows, one pass a file."""

@@ -1,0 +1,380 @@
+"""Fit a table: once with rows held out, to judge it, and then to all rows."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from sklearn.pipeline import Pipeline
+
+from bayesvm.tables._columns import TableColumns, named_columns
+from bayesvm.tables._evaluation import Evaluation, class_labels
+from bayesvm.tables._kinds import TableError, TableWarning, closest
+from bayesvm.tables._pipeline import table_classifier
+
+# --- What a fit has to say about its labels and about how it could be judged.
+
+
+# What programs write where there is no value; the rest of the missing words are fair names of classes.
+_MARKS = ("na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "?")
+
+
+def warn_of_labels(labels: npt.NDArray[Any], target: str) -> None:
+    """Classes with a single row, and classes that look like marks of missing labels."""
+    classes, counts = np.unique(labels, return_counts=True)
+    rare = classes[counts == 1].tolist()
+    if rare:
+        shown = ", ".join(repr(label) for label in rare[:3]) + (", ..." if len(rare) > 3 else "")
+        _warn(
+            f"{len(rare)} class(es) have a single row ({shown}): nobody can tell how well they are predicted"
+        )
+    for label, count in zip(classes.tolist(), counts, strict=True):
+        if str(label).casefold() in _MARKS:
+            _warn(
+                f"{count} row(s) of the target {target!r} say {label!r}, which counts as a class; "
+                "leave the field empty if there is no label"
+            )
+
+
+def warn_of_judgement(
+    holdout: float, n_rows: int, heldout: Evaluation | None, judged: Pipeline | None
+) -> None:
+    """Splits that leave one side poor, and models that learned nothing."""
+    if holdout > 0 and judged is None:
+        _warn(
+            f"a share of {holdout:g} of {n_rows} rows leaves none to hold out; the model is judged by "
+            "leave-one-out only"
+        )
+    if judged is None or heldout is None:
+        return
+    columns = judged["columns"]
+    if 2 * columns.n_rows_ < n_rows:
+        _warn(
+            f"the model that is judged learned from {columns.n_rows_} of {n_rows} rows only, so the held-out "
+            "figures are worse than those of the final one; hold out less"
+        )
+    prior = np.asarray(columns.class_counts_) / columns.n_rows_
+    without = float(-np.log(prior[np.searchsorted(heldout.classes, heldout.labels)]).mean())
+    if heldout.log_loss.value >= without:
+        _warn(
+            f"the held-out log-loss, {heldout.log_loss.value:.3f}, is no better than without a model, "
+            f"{without:.3f}: the columns may say nothing about {columns.target!r}, or the rows are too few"
+        )
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, TableWarning, stacklevel=4)
+
+
+# --- Short work that Ctrl-C must not cut in two.
+
+
+@dataclass
+class Interrupts:
+    """Whether Ctrl-C was pressed meanwhile."""
+
+    pressed: bool = False
+
+
+@contextmanager
+def held_interrupts() -> Iterator[Interrupts]:
+    """Only take note of Ctrl-C until the block ends; whoever asked for that looks at the note.
+
+    Signals reach the main thread only; in another one nothing needs holding.
+    """
+    interrupts = Interrupts()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupts
+        return
+
+    def take_note(*_: Any) -> None:
+        interrupts.pressed = True
+
+    before = signal.signal(signal.SIGINT, take_note)
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# --- Which rows to hold out: every class in its share, and equal rows together.
+
+
+IntArray = npt.NDArray[np.int64]
+
+
+def equal_rows(table: pd.DataFrame) -> IntArray:
+    """A number per row, the same for rows that are equal in every column."""
+    codes = np.zeros(len(table), dtype=np.int64)
+    for name in table.columns:
+        column = pd.factorize(table[name], use_na_sentinel=False)[0]
+        codes = np.unique(codes * (int(column.max()) + 1) + column, return_inverse=True)[1]
+    return codes
+
+
+def held_out_rows(labels: npt.NDArray[Any], groups: IntArray, share: float, seed: int) -> IntArray:
+    """Positions of the rows to hold out, in order.
+
+    Each class gives its share, rounded so that the total is right; rows of
+    one group stay together, and every class keeps at least one row for
+    training.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_rows,)
+    groups : ndarray of shape (n_rows,)
+    share : float
+        Of the rows, between 0 and 1.
+    seed : int
+    """
+    rng = np.random.default_rng(seed)
+    _, index, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    quota = _rounded(share * counts)
+    order = rng.permutation(int(groups.max()) + 1)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    size = np.bincount(groups)
+    leader = index[np.unique(groups, return_index=True)[1]]
+    held = np.zeros(len(size), dtype=bool)
+    taken = np.zeros(len(counts), dtype=np.int64)
+    for group in order:
+        c = leader[group]
+        if taken[c] + size[group] <= quota[c]:
+            held[group] = True
+            taken[c] += size[group]
+    # A group may hold rows of several classes: give back what would leave a class without any.
+    for c in range(len(counts)):
+        own = np.unique(groups[index == c])
+        if held[own].all():
+            held[own] = False
+    return np.flatnonzero(held[groups])
+
+
+def _rounded(shares: npt.NDArray[np.floating]) -> IntArray:
+    """Whole numbers with the rounded total, the largest remainders rounded up."""
+    floor = np.floor(shares).astype(np.int64)
+    missing = round(float(shares.sum())) - int(floor.sum())
+    up = np.argsort(floor - shares, kind="stable")[:missing]
+    floor[up] += 1
+    return floor
+
+
+@dataclass(frozen=True)
+class TableFit:
+    """A model of a table and how good it is.
+
+    Attributes
+    ----------
+    pipeline : Pipeline
+        Fitted to all rows with a label; if interrupted, perhaps to those that
+        were not held out.
+    table : DataFrame
+        The rows with a label, target included, numbered from 0.
+    source_rows : ndarray of shape (n_rows,)
+        Number of each of them in the file; the first row under the header is
+        1.
+    target : str
+    heldout : Evaluation or None
+        Of a model fitted without these rows; None if there was none.
+    leave_one_out : Evaluation
+        Of the rows ``pipeline`` was fitted to, each predicted without itself.
+    heldout_pipeline : Pipeline or None
+        The model that did not see the held-out rows; None if there was none.
+    n_dropped : int
+        Rows whose label was missing.
+    seconds : float
+        Time spent fitting.
+    interrupted : bool
+        Whether the work was ended early, by Ctrl-C.
+    """
+
+    pipeline: Pipeline
+    table: pd.DataFrame
+    source_rows: IntArray
+    target: str
+    heldout: Evaluation | None
+    leave_one_out: Evaluation
+    heldout_pipeline: Pipeline | None
+    n_dropped: int
+    seconds: float
+    interrupted: bool
+
+    @property
+    def features(self) -> list[str]:
+        """Columns the model looks at."""
+        return list(self.pipeline["columns"].names_)
+
+    def abstention_threshold(self, evaluation: Evaluation, max_error: float) -> float:
+        """Confidence below which a row goes to a person, by the model that ``evaluation`` judges.
+
+        Parameters
+        ----------
+        evaluation : Evaluation
+            ``heldout``, which is of a model of its own, or any other of
+            ``pipeline``.
+        max_error : float
+            Error rate to keep among the answered rows.
+        """
+        judged = self.heldout_pipeline if evaluation is self.heldout else None
+        return float((judged or self.pipeline)["model"].abstention_threshold(max_error))
+
+
+def fit_table(
+    table: pd.DataFrame,
+    target: str,
+    *,
+    holdout: float = 0.2,
+    ignore: Sequence[str] = (),
+    random_state: int = 0,
+    model_options: Mapping[str, Any] | None = None,
+    callbacks: Sequence[Any] = (),
+) -> TableFit:
+    """Fit a classifier to a table and judge it on rows it has not seen.
+
+    Parameters
+    ----------
+    table : DataFrame
+    target : str
+        Name of the column to predict.
+    holdout : float, default=0.2
+        Share of the rows to judge a first fit on; 0: none. The model that is
+        returned is fitted to all rows.
+    ignore : sequence of str, default=()
+        Columns not to use.
+    random_state : int, default=0
+        Seed of the split and of the model.
+    model_options : mapping or None
+        Arguments of :class:`bayesvm.BayesianSVC`.
+    callbacks : sequence
+        scikit-learn callbacks of the model while it is fitted.
+
+    Returns
+    -------
+    TableFit
+
+    Raises
+    ------
+    TableError
+        If the table or its target cannot be used.
+    """
+    if not 0.0 <= holdout < 1.0:
+        raise TableError(
+            f"holdout={holdout!r} is not valid; give a share of the rows, at least 0 and below 1"
+        )
+    table = named_columns(table)
+    if target not in table:
+        raise TableError(f"the table has no column {target!r}{closest(target, table.columns)}")
+    if target in ignore:
+        raise TableError(f"column {target!r} is the target and cannot be ignored")
+    labels, known = class_labels(table[target])
+    table = table[known].reset_index(drop=True)
+    options = {"random_state": random_state, **(model_options or {})}
+    job = _Job(table, labels, target, list(ignore), options, callbacks)
+
+    start = time.perf_counter()
+    rows = everything = np.arange(len(table))
+    held = job.rows_to_hold_out(holdout, random_state) if holdout > 0 else everything[:0]
+    heldout_pipeline = heldout = None
+    if held.size:
+        rows = np.delete(everything, held)
+        pipeline = heldout_pipeline = job.fit_quietly(rows)
+        try:  # there is a model now: Ctrl-C ends the work, but nothing is thrown away
+            heldout = job.judge(pipeline, held)
+            if not pipeline["model"].interrupted_:
+                pipeline, rows = job.fit(everything), everything
+        except KeyboardInterrupt:
+            pipeline["model"].interrupted_ = True
+    else:
+        pipeline = job.fit(everything)
+    with held_interrupts() as interrupts:
+        pipeline["columns"].held_out_ = None if heldout is None else _figures(heldout)
+        warn_of_labels(labels, target)
+        warn_of_judgement(holdout, len(table), heldout, heldout_pipeline)
+        return TableFit(
+            pipeline=pipeline,
+            table=table,
+            source_rows=np.flatnonzero(known) + 1,
+            target=target,
+            heldout=heldout,
+            leave_one_out=job.left_out(pipeline, rows, heldout),
+            heldout_pipeline=heldout_pipeline,
+            n_dropped=int((~known).sum()),
+            seconds=time.perf_counter() - start,
+            interrupted=bool(pipeline["model"].interrupted_) or interrupts.pressed,
+        )
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What the fits of one table share."""
+
+    table: pd.DataFrame
+    labels: npt.NDArray[Any]
+    target: str
+    ignore: list[str]
+    model_options: dict[str, Any]
+    callbacks: Sequence[Any]
+
+    def rows_to_hold_out(self, share: float, seed: int) -> IntArray:
+        with _without_table_warnings():
+            features = TableColumns(self.target, self.ignore).fit_transform(self.table)
+        return held_out_rows(self.labels, equal_rows(features), share, seed)
+
+    def fit(self, rows: IntArray) -> Pipeline:
+        pipeline = table_classifier(self.target, ignore=self.ignore, **self.model_options)
+        model = pipeline["model"]
+        if self.callbacks and hasattr(model, "set_callbacks"):
+            model.set_callbacks(*self.callbacks)
+        pipeline.fit(self.table.iloc[rows], self.labels[rows])
+        if self.callbacks and hasattr(model, "set_callbacks"):
+            model.set_callbacks()  # they are no part of the model
+        return pipeline
+
+    def fit_quietly(self, rows: IntArray) -> Pipeline:
+        with _without_table_warnings():  # the fit to all rows will give them
+            return self.fit(rows)
+
+    def judge(self, pipeline: Pipeline, rows: IntArray) -> Evaluation:
+        with _without_table_warnings():
+            proba = pipeline.predict_proba(self.table.iloc[rows])
+        return self.evaluation(proba, rows, pipeline, "held out")
+
+    def left_out(self, pipeline: Pipeline, rows: IntArray, heldout: Evaluation | None) -> Evaluation:
+        """Leave-one-out of all rows; where those are too many to be kept, held-out rows stand for them."""
+        proba = pipeline["model"].loo_proba_
+        if proba is not None:
+            return self.evaluation(proba, rows, pipeline, "leave-one-out")
+        if heldout is None:
+            raise TableError(
+                f"leave-one-out probabilities of {len(rows)} rows and {len(pipeline.classes_)} classes "
+                "are too many to be kept; hold rows out to judge the model, such as holdout=0.2"
+            )
+        return heldout
+
+    def evaluation(self, proba: Any, rows: IntArray, pipeline: Pipeline, origin: str) -> Evaluation:
+        classes = pipeline.classes_
+        majority = classes[int(np.argmax(pipeline["columns"].class_counts_))]
+        return Evaluation(classes, self.labels[rows], proba, rows, origin, majority)
+
+
+def _figures(evaluation: Evaluation) -> dict[str, Any]:
+    """What a model file keeps of an evaluation."""
+    wanted = ("rows", "accuracy", "log_loss", "baseline_accuracy", "brier", "calibration_error")
+    figures = evaluation.as_dict()
+    return {name: figures[name] for name in wanted}
+
+
+@contextmanager
+def _without_table_warnings() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableWarning)
+        yield

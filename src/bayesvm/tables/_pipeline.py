@@ -1,0 +1,148 @@
+"""From columns of any kind to the model: one pipeline, which is also the model file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from pandas.api import types
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils.validation import check_is_fitted
+
+from bayesvm._svc import BayesianSVC
+from bayesvm.tables._columns import TableColumns
+from bayesvm.tables._kinds import has_many_values
+
+# --- Columns of every kind as numbers, by the encoders of skrub and scikit-learn.
+
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class Vectoriser(TransformerMixin, BaseEstimator):
+    """Encode what :class:`bayesvm.tables.TableColumns` gives out.
+
+    Numbers stay as they are; dates become year, month, day, weekday, hours
+    and seconds; words with few different values one column per value; other
+    words the main directions of their character n-grams.
+
+    This is what skrub's TableVectorizer does, with the same encoders. Fitted,
+    that one holds functions, which a model file should not, and so many
+    copies of every encoder that 450 columns made 250 megabytes of text in the
+    file and predicting one row took seconds.
+
+    Parameters
+    ----------
+    random_state : int, default=0
+        Seed of the directions of text.
+
+    Attributes
+    ----------
+    numbers_ : list of str
+        Columns that stay as they are.
+    date_encoders_ : dict of str to DatetimeEncoder
+    categories_ : list of str
+        Columns of words with few different values.
+    category_encoder_ : OneHotEncoder
+    text_encoders_ : dict of str to TextEncoder
+    origins_ : list of str
+        The column that each feature comes from.
+    """
+
+    def __init__(self, random_state: int = 0) -> None:
+        self.random_state = random_state
+
+    def fit(self, X: pd.DataFrame, y: Any = None) -> Self:
+        """Fit an encoder to each column that needs one."""
+        numbers = [name for name in X.columns if types.is_numeric_dtype(X[name].dtype)]
+        dates = [name for name in X.columns if types.is_datetime64_any_dtype(X[name].dtype)]
+        words = X.columns.difference([*numbers, *dates], sort=False)
+        texts = [name for name in words if has_many_values(X[name])]
+        self.numbers_ = numbers
+        self.date_encoders_ = {name: _date_encoder().fit(X[name]) for name in dates}
+        self.categories_ = words.difference(texts, sort=False).tolist()
+        # A value never seen is encoded as none of the known ones.
+        self.category_encoder_ = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+        if self.categories_:
+            self.category_encoder_.fit(X[self.categories_].astype(object))
+        self.text_encoders_ = {name: _text_encoder(self.random_state).fit(_filled(X[name])) for name in texts}
+        self.origins_ = [name for name, block in self._blocks(X.head(1)) for _ in range(block.shape[1])]
+        return self
+
+    def transform(self, X: pd.DataFrame) -> FloatArray:
+        """Features of each row, NaN where a number or a date is missing."""
+        check_is_fitted(self, "origins_")
+        return np.concatenate([block for _, block in self._blocks(X)], axis=1)
+
+    def _blocks(self, X: pd.DataFrame) -> list[tuple[str, FloatArray]]:
+        """Features of each column, in the order they have in the result."""
+        numbers = X[self.numbers_].to_numpy(np.float64)
+        blocks = [(name, numbers[:, [i]]) for i, name in enumerate(self.numbers_)]
+        for name, encoder in self.date_encoders_.items():
+            blocks.append((name, encoder.transform(X[name]).to_numpy(np.float64)))
+        for name, encoder in self.text_encoders_.items():
+            blocks.append((name, encoder.transform(_filled(X[name])).to_numpy(np.float64)))
+        if self.categories_:
+            encoded = self.category_encoder_.transform(X[self.categories_].astype(object))
+            ends = np.cumsum([len(values) for values in self.category_encoder_.categories_])
+            blocks += zip(self.categories_, np.split(encoded, ends[:-1], axis=1), strict=True)
+        return blocks
+
+
+def _date_encoder() -> Any:
+    # Where it is needed: importing skrub takes a second, as long as many fits.
+    try:
+        from skrub import DatetimeEncoder
+    except ModuleNotFoundError as error:
+        raise ImportError("tables with dates need skrub: pip install 'bayesvm[cli]'") from error
+    return DatetimeEncoder(add_weekday=True)
+
+
+def _text_encoder(seed: int) -> Any:
+    try:
+        from bayesvm.tables._text import TextEncoder
+    except ModuleNotFoundError as error:
+        raise ImportError("tables with text need skrub: pip install 'bayesvm[cli]'") from error
+    return TextEncoder(random_state=seed)
+
+
+def _filled(text: pd.Series) -> pd.Series:
+    """Text as plain strings, which skrub recognises even if all of it is missing."""
+    return text.fillna("").astype(object)
+
+
+def table_classifier(target: str, *, ignore: Sequence[str] = (), **model_options: Any) -> Pipeline:
+    """An unfitted classifier of the rows of a table.
+
+    Its steps are "columns" (names and kinds), "vectoriser" (one-hot
+    categories, text by its character n-grams, parts of dates), "imputer"
+    (medians, and whether a value was missing) and "model".
+
+    Parameters
+    ----------
+    target : str
+        Name of the column to predict; it need not be in the table.
+    ignore : sequence of str, default=()
+        Columns not to use.
+    **model_options
+        Arguments of :class:`bayesvm.BayesianSVC`.
+
+    Returns
+    -------
+    Pipeline
+    """
+    model = BayesianSVC(**{"random_state": 0, **model_options})
+    return Pipeline(
+        [
+            ("columns", TableColumns(target, list(ignore))),
+            ("vectoriser", Vectoriser()),
+            ("imputer", SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)),
+            ("model", model),
+        ]
+    )

@@ -1,0 +1,108 @@
+"""From the name of a set to its rows."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import warnings
+from importlib import import_module
+from pathlib import Path
+
+from bayesvm_studies.datasets.catalogue import find_set, paper_sets
+from bayesvm_studies.datasets.dataset import Dataset
+from bayesvm_studies.datasets.errors import DatasetError
+from bayesvm_studies.datasets.places import DATA_VARIABLE, data_folder
+from bayesvm_studies.datasets.poker import complete_poker
+from bayesvm_studies.datasets.tsv import read_tsv
+
+
+def load(name: str, *, data: str | os.PathLike[str] | None = None, download: bool = True) -> Dataset:
+    """Load a set of PMLB by name.
+
+    It is read from ``<folder>/<name>/<name>.tsv.gz``. If that is not there
+    and the ``pmlb`` package is installed, the package downloads it to that
+    place. Of ``poker`` a part is enough, in the folder or beside it in
+    ``pmlb_partial``: the rest is generated, and the note says so.
+
+    Parameters
+    ----------
+    name : str
+        Such as "iris"; :func:`paper_sets` lists those of the paper.
+    data : str, path-like or None
+        The folder; None: the environment variable BAYESVM_DATA, or a folder
+        in the user's cache.
+    download : bool, default=True
+        Whether pmlb may be asked for a set that is not there.
+
+    Returns
+    -------
+    Dataset
+    """
+    loaded = Dataset(name, *read_tsv(data_file(name, data=data, download=download)))
+    if name == "poker":
+        return complete_poker(loaded)
+    return loaded._replace(note=_other_shape(loaded))
+
+
+def data_file(name: str, *, data: str | os.PathLike[str] | None = None, download: bool = True) -> Path:
+    """The file of a set, downloaded if need be.
+
+    Parameters
+    ----------
+    name, data, download
+        As in :func:`load`.
+    """
+    folder = data_folder(data)
+    path = folder / name / f"{name}.tsv.gz"
+    if path.is_file():
+        return path
+    partial = folder.parent / "pmlb_partial" / name / f"{name}.tsv.gz"
+    if name == "poker" and partial.is_file():
+        return partial
+    return _fetch(name, folder, download)
+
+
+def _fetch(name: str, folder: Path, download: bool) -> Path:
+    """Let pmlb download the set into the folder."""
+    path = folder / name / f"{name}.tsv.gz"
+    if find_set(name) is None:
+        near = difflib.get_close_matches(name, [s.name for s in paper_sets()], 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise DatasetError(f"there is no set {name!r} in {folder} nor among the 68 of the paper{hint}")
+    advice = (
+        f"the set {name!r} is not in {folder}. Put it there as {name}/{name}.tsv.gz (from "
+        "https://github.com/EpistasisLab/pmlb, folder datasets), name another folder with "
+        f"--data, data= or {DATA_VARIABLE}, or pip install 'bayesvm[datasets]' on a machine with a network, "
+        "which downloads it"
+    )
+    if not download:
+        raise DatasetError(advice)
+    try:
+        pmlb = import_module("pmlb")
+    except ImportError as error:
+        raise DatasetError(advice) from error
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what pandas says to the authors of pmlb
+            pmlb.fetch_data(name, local_cache_dir=str(folder))
+    except Exception as error:  # whatever pandas and urllib make of a missing network
+        path.unlink(missing_ok=True)  # perhaps half-written
+        raise DatasetError(
+            f"{advice}. The pmlb package could not: {type(error).__name__}: {error}"
+        ) from error
+    return path
+
+
+def _other_shape(loaded: Dataset) -> str:
+    """A note if the rows are not those that the paper had."""
+    known = find_set(loaded.name)
+    if known is None:
+        return "not one of the 68 sets of the paper"
+    found = (*loaded.X.shape, len(set(loaded.y.tolist())))
+    if found == known[1:]:
+        return ""
+    return (
+        f"not the {loaded.name} of 2018: {found[0]} rows, {found[1]} features, {found[2]} classes instead of "
+        f"{known.rows}, {known.features}, {known.classes}"
+    )

@@ -1,0 +1,3 @@
+"""The figures of the experiments: each function draws one and gives back matplotlib's Figure."""
+
+from __future__ import annotations

@@ -1,0 +1,82 @@
+"""Sums over folds against scores of all rows at once."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import log_loss
+
+from bayesvm.metrics import calibration_gap, expected_calibration_error, reliability_curve
+from bayesvm_studies.result import Result
+from bayesvm_studies.scoring import N_BINS, pool, score_sums
+from studies.tests.doubles import task
+
+
+@pytest.fixture
+def judged():
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet([0.6, 0.8, 1.1, 0.5], 400)
+    y = np.array([rng.choice(4, p=p) for p in proba])
+    return np.array([2.0, 3.0, 5.0, 9.0])[y], proba, np.array([2.0, 3.0, 5.0, 9.0])
+
+
+def as_folds(y, proba, classes, n_folds=7):
+    parts = np.array_split(np.random.default_rng(1).permutation(len(y)), n_folds)
+    return [
+        Result.from_line(Result.of(task(split=i), "ok", **score_sums(y[p], proba[p], classes)).to_line())
+        for i, p in enumerate(parts)
+    ]
+
+
+def test_pooled_folds_are_all_rows_at_once(judged):
+    y, proba, classes = judged
+    pooled = pool(as_folds(*judged))
+    one_hot = (y[:, None] == classes).astype(float)
+    assert pooled.n_rows == 400
+    assert pooled.accuracy == np.mean(classes[proba.argmax(1)] == y)
+    assert pooled.log_loss == pytest.approx(log_loss(y, proba, labels=classes), rel=1e-6)
+    assert pooled.brier == pytest.approx(((proba - one_hot) ** 2).sum(1).mean(), rel=1e-6)
+    expected = expected_calibration_error(y, proba, labels=classes, n_bins=N_BINS)
+    assert pooled.ece == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_curve_is_that_of_all_rows(judged):
+    y, proba, classes = judged
+    curve, whole = pool(as_folds(*judged)).curve(), reliability_curve(y, proba, labels=classes, n_bins=N_BINS)
+    for ours, theirs in zip(curve, whole, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    assert calibration_gap(curve) == pytest.approx(pool(as_folds(*judged)).ece)
+
+
+def test_no_probability_costs_what_scikit_learn_says():
+    y, proba = np.array([0, 1]), np.array([[0.0, 1.0], [0.0, 1.0]])
+    found = pool([Result.of(task(), "ok", **score_sums(y, proba, np.arange(2)))])
+    assert found.log_loss == pytest.approx(log_loss(y, proba))
+    assert found.log_loss == pytest.approx(18.02, abs=0.01)
+    assert found.brier == pytest.approx(1.0)
+
+
+def test_rows_that_do_not_quite_sum_to_one_are_made_to():
+    y, proba = np.array([0, 1]), np.array([[0.4, 0.6], [0.3, 0.7]])
+    off, exact = (score_sums(y, scale * proba, np.arange(2)) for scale in (1.0005, 1.0))
+    np.testing.assert_allclose(off.pop("bins"), exact.pop("bins"))
+    assert off == pytest.approx(exact)
+
+
+@pytest.mark.parametrize(
+    ("proba", "message"),
+    [
+        ([[0.5, np.nan]], "not finite"),
+        ([[1.5, -0.5]], "negative"),
+        ([[0.5, 0.1]], "sum to 0.6"),
+        ([[0.5, 0.3, 0.2]], "shape"),
+    ],
+)
+def test_what_are_no_probabilities(proba, message):
+    with pytest.raises(ValueError, match=message):
+        score_sums(np.array([0]), np.array(proba), np.arange(2))
+
+
+def test_failures_cannot_be_pooled():
+    with pytest.raises(ValueError, match="only folds with scores"):
+        pool([Result.of(task(), "error", error="no")])
+    with pytest.raises(ValueError, match="at least one"):
+        pool([])

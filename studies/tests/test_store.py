@@ -1,0 +1,122 @@
+"""Lines that are added whole or not at all."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from bayesvm_studies.result import Result
+from bayesvm_studies.store import Store, read_results
+from studies.tests.doubles import task
+
+
+def result(split, status="ok", **known):
+    return Result.of(task(split=split), status, **known)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "deep" / "down" / "results.jsonl"
+
+
+def test_what_was_added_comes_back(path):
+    store = Store(path)
+    first = result(0, n_test=15, correct=14, bins=[[14, 15, 14, 14.25]], extra={"n_iter": 3}, started=1.5)
+    assert store.add(first)
+    assert store.add(result(1, "error", error="no\nmore"))
+    assert read_results(path) == [first, result(1, "error", error="no\nmore")]
+    assert len(path.read_text().splitlines()) == 2
+
+
+def test_the_same_fit_is_not_counted_twice(path):
+    assert Store(path).add(result(0, correct=1))
+    assert not Store(path).add(result(0, correct=2))
+    assert not Store(path).add(result(0, "error"))
+    assert [r.correct for r in read_results(path)] == [1]
+
+
+def test_a_failure_is_replaced_by_a_success(path):
+    store = Store(path)
+    for status in ("error", "timeout", "ok", "error"):
+        store.add(result(0, status))
+    assert [r.status for r in store.results()] == ["error", "timeout", "ok"]
+    assert [r.status for r in read_results(path)] == ["ok"]
+
+
+@pytest.mark.parametrize("torn", ['{"key":"abc', "{", "x" * 200_000])
+def test_a_torn_line_is_ignored_and_removed(path, torn):
+    Store(path).add(result(0))
+    whole = path.read_text()
+    with path.open("a") as file:
+        file.write(torn)
+    assert len(read_results(path)) == 1
+    assert Store(path).add(result(1))
+    assert path.read_text().startswith(whole)
+    assert [r.split for r in read_results(path)] == [0, 1]
+    assert path.read_text().count("\n") == 2
+
+
+def test_a_file_that_is_only_a_torn_line(path):
+    path.parent.mkdir(parents=True)
+    path.write_text('{"key"')
+    assert read_results(path) == []
+    assert Store(path).add(result(0))
+    assert len(read_results(path)) == 1
+
+
+def test_a_line_that_is_no_result_is_an_error(path):
+    Store(path).add(result(0))
+    with path.open("a") as file:
+        file.write("not json\n")
+    with pytest.raises(ValueError, match="a line is not a result"):
+        read_results(path)
+
+
+def test_results_of_later_versions_can_be_read(path):
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({**json.loads(result(0).to_line()), "news": 1}) + "\n")
+    assert read_results(path) == [result(0)]
+
+
+def test_no_file(path):
+    with pytest.raises(FileNotFoundError, match="bayesvm reproduce structured"):
+        read_results(path)
+
+
+WRITER = """
+import sys
+from bayesvm_studies.store import Store
+from studies.tests.test_store import result
+store = Store(sys.argv[1])
+for split in range(int(sys.argv[2]), int(sys.argv[3])):
+    store.add(result(split, extra={"padding": "x" * 3000}))
+"""
+
+
+def writer(path, first, last):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    return subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(first), str(last)], env=environment)
+
+
+def test_several_processes_write_side_by_side(path):
+    # Ranges overlap: what two processes have is kept once.
+    writers = [writer(path, first, first + 60) for first in (0, 30, 60)]
+    assert [process.wait(60) for process in writers] == [0, 0, 0]
+    assert sorted(r.split for r in Store(path).results()) == list(range(120))
+
+
+def test_a_writer_that_is_killed_leaves_whole_lines(path):
+    process = writer(path, 0, 100_000)
+    deadline = time.monotonic() + 60
+    while (not path.is_file() or path.stat().st_size < 50_000) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    splits = [r.split for r in read_results(path)]
+    assert splits == list(range(len(splits)))
+    assert len(splits) > 5
+    Store(path).add(result(len(splits)))
+    assert len(read_results(path)) == len(splits) + 1
