@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bayesvm_studies.images.measure import is_final
+from bayesvm_studies.images.measure import is_final, warm_up
+
+__all__ = ["measure", "warm_up"]
 
 
 def measure(task: dict[str, Any], folder: Path, begin: Callable[[], None]) -> dict[str, Any]:
