@@ -1,6 +1,7 @@
 """Lines that are added whole or not at all."""
 
 import json
+import lzma
 import os
 import subprocess
 import sys
@@ -120,3 +121,31 @@ def test_a_writer_that_is_killed_leaves_whole_lines(path):
     assert len(splits) > 5
     Store(path).add(result(len(splits)))
     assert len(read_results(path)) == len(splits) + 1
+
+
+def compress(path):
+    packed = path.with_name(path.name + ".xz")
+    packed.write_bytes(lzma.compress(path.read_bytes()))
+    path.unlink()
+    return packed
+
+
+def test_a_compressed_file_is_read_under_either_name(path):
+    Store(path).add(result(0))
+    packed = compress(path)
+    assert read_results(path) == read_results(packed) == [result(0)]
+    assert not path.exists()
+
+
+def test_a_compressed_file_is_unpacked_before_a_line_is_added(path):
+    Store(path).add(result(0))
+    before = path.read_text()
+    packed = compress(path)
+    store = Store(packed)
+    assert store.results() == [result(0)]
+    assert not store.add(result(0))
+    assert store.add(result(1))
+    assert not packed.exists()
+    assert path.read_text().startswith(before)
+    assert [r.split for r in store.results()] == [r.split for r in read_results(path)] == [0, 1]
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
