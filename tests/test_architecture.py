@@ -390,7 +390,7 @@ def test_importing_the_applications_is_light():
     loaded = _loaded_by("import bayesvm, bayesvm.tables, bayesvm._cli, bayesvm.__main__")
     assert not loaded & (OPTIONAL | {"numpy", "scipy", "sklearn", "torch"})
     loaded = _loaded_by("import bayesvm_studies.datasets, bayesvm_studies, bayesvm_studies.worker")
-    loaded |= _loaded_by("import bayesvm_studies.datasets.images, bayesvm_studies.images")
+    loaded |= _loaded_by("import bayesvm_studies.images")
     loaded |= _loaded_by("import bayesvm_studies.active, bayesvm_studies.adversarial")
     assert not loaded & (OPTIONAL | {"numpy", "scipy", "sklearn", "torch"})
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from bayesvm.nn import BayesianSVMHead, Recipe, train
 from bayesvm.nn._loop import evaluate
-from bayesvm_studies.datasets.images import load_images
+from bayesvm_studies.datasets import load_images
 from bayesvm_studies.images.augmentation import CropFlipCutout
 from bayesvm_studies.images.networks import residual9
 

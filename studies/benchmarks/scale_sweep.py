@@ -30,8 +30,7 @@ from bayesvm._inference.blocks import _FEATURE_NUMBERS, Block, TrainingRows
 from bayesvm._inference.rivals import N_DRAWS, OneRival
 from bayesvm._inference.task import evaluate
 from bayesvm_studies import datasets
-from bayesvm_studies.datasets.poker import N_ROWS, generated_hands
-from bayesvm_studies.datasets.poker_rules import poker_hand
+from bayesvm_studies.datasets.poker import N_ROWS, generated_hands, poker_hand
 
 __all__ = ["SweepProblem", "load_poker", "products", "stages", "timed"]
 

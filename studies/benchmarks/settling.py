@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from bayesvm.nn import BayesianSVMHead, Recipe, calibrate, settle, train
-from bayesvm_studies.datasets.images import load_images
+from bayesvm_studies.datasets import load_images
 
 ROWS, HELD_OUT, TEST, EPOCHS = 8000, 3000, 5000, 8
 SEEDS = 3

@@ -6,13 +6,20 @@ import numpy as np
 import pytest
 from scipy import ndimage, stats
 
-from bayesvm_studies.datasets import DatasetError
-from bayesvm_studies.datasets.images import CORRUPTIONS, corrupt
-from bayesvm_studies.datasets.images.blurs import GRIDS, RADII, WIDTHS, disk
-from bayesvm_studies.datasets.images.corruptions import BLOCK
-from bayesvm_studies.datasets.images.fog import AMOUNTS
-from bayesvm_studies.datasets.images.noises import DEVIATIONS, PHOTONS, SHARES
-from bayesvm_studies.datasets.images.tones import BRIGHTER, CONTRASTS
+from bayesvm_studies.datasets import CORRUPTIONS, DatasetError, corrupt
+from bayesvm_studies.datasets.corruptions import (
+    AMOUNTS,
+    BLOCK,
+    BRIGHTER,
+    CONTRASTS,
+    DEVIATIONS,
+    GRIDS,
+    PHOTONS,
+    RADII,
+    SHARES,
+    WIDTHS,
+    disk,
+)
 
 RANDOM = {"gaussian_noise", "shot_noise", "impulse_noise", "fog"}
 SEVERITIES = range(1, 6)

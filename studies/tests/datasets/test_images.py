@@ -15,11 +15,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from bayesvm_studies.datasets import DatasetError
-from bayesvm_studies.datasets.images import IMAGE_SETS, image_folder, load_images
-from bayesvm_studies.datasets.images.batches import read_batch
-from bayesvm_studies.datasets.images.download import download_set, unpack_batches
-from bayesvm_studies.datasets.images.idx import read_idx
+from bayesvm_studies.datasets import IMAGE_SETS, DatasetError, image_folder, load_images
+from bayesvm_studies.datasets.images import download_set, read_batch, read_idx, unpack_batches
 from studies.tests.datasets.image_files import (
     BATCH_NAMES,
     IDX_NAMES,
@@ -262,7 +259,7 @@ def test_the_folder_of_the_system(tmp_path, monkeypatch):
 def test_a_missing_set_says_how_to_get_it(tmp_path, name):
     with pytest.raises(DatasetError) as caught:
         load_images(name, tmp_path)
-    for part in (repr(name), str(tmp_path), "http", "data=", "BAYESVM_IMAGES", "bayesvm[images]"):
+    for part in (repr(name), str(tmp_path), "http", "data=", "BAYESVM_IMAGES", "pip install pooch"):
         assert part in str(caught.value)
     assert ("dataset-fashion-mnist" in str(caught.value)) == (name == "fashion_mnist")
     assert os.listdir(tmp_path) == []

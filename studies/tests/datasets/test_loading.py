@@ -7,8 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bayesvm_studies.datasets import DatasetError, data_folder, find_set, load, paper_sets
-from bayesvm_studies.datasets.published import CLASSIFIERS, fully_published, published_accuracies
+from bayesvm_studies.datasets import (
+    DatasetError,
+    data_folder,
+    find_set,
+    fully_published,
+    load,
+    paper_sets,
+    published_accuracies,
+)
+from bayesvm_studies.datasets.catalogue import CLASSIFIERS
 from studies.tests.datasets.folders import iris_folder, write_set
 
 
@@ -79,7 +87,7 @@ def test_other_rows_than_the_papers_are_noted(tmp_path):
 def test_a_missing_set_says_how_to_get_it(tmp_path):
     with pytest.raises(DatasetError) as caught:
         load("glass", data=tmp_path)
-    ways = ("glass/glass.tsv.gz", "--data", "BAYESVM_DATA", "bayesvm[datasets]")
+    ways = ("glass/glass.tsv.gz", "--data", "BAYESVM_DATA", "pip install pmlb")
     for part in ("'glass'", str(tmp_path), *ways):
         assert part in str(caught.value)
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from bayesvm_studies.datasets import Dataset, DatasetError, load
-from bayesvm_studies.datasets.poker import N_ROWS, complete_poker, generated_hands
-from bayesvm_studies.datasets.poker_rules import HAND_NAMES, poker_hand
-from bayesvm_studies.datasets.tsv import read_tsv
+from bayesvm_studies.datasets.pmlb import read_tsv
+from bayesvm_studies.datasets.poker import HAND_NAMES, N_ROWS, complete_poker, generated_hands, poker_hand
 from studies.tests.datasets.folders import real_poker, write_set
 
 # Hands out of 2,598,960 without order, as in every book on probability.

@@ -3,8 +3,7 @@
 import numpy as np
 import torch
 
-from bayesvm_studies.datasets import DatasetError
-from bayesvm_studies.datasets.images import CORRUPTIONS, load_images
+from bayesvm_studies.datasets import CORRUPTIONS, DatasetError, load_images
 from bayesvm_studies.images.arrays import models_folder, read_images
 from bayesvm_studies.images.spool import SEVERITIES, SYNTHETIC, ImageSpool, image_digest
 from studies.tests.images.folders import cifar_folder

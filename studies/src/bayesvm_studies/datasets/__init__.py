@@ -1,6 +1,6 @@
-"""The data sets of the paper: 68 classification sets of PMLB, and what was published about them.
+"""Data sets: the 68 PMLB sets of the paper, image sets and corruptions of images, published results.
 
-numpy is imported when a name of this package is first used.
+numpy is imported when a name that needs it is first used.
 """
 
 from __future__ import annotations
@@ -10,43 +10,50 @@ from typing import TYPE_CHECKING
 from bayesvm._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from bayesvm_studies.datasets.catalogue import SetInfo, find_set, paper_sets
-    from bayesvm_studies.datasets.dataset import Dataset
-    from bayesvm_studies.datasets.errors import DatasetError
-    from bayesvm_studies.datasets.loading import data_file, load
-    from bayesvm_studies.datasets.places import data_folder
-    from bayesvm_studies.datasets.poker_rules import poker_hand
-    from bayesvm_studies.datasets.published import CITATION, fully_published, published_accuracies
+    from bayesvm_studies.datasets.catalogue import (
+        CITATION,
+        DatasetError,
+        SetInfo,
+        data_folder,
+        find_set,
+        fully_published,
+        image_folder,
+        paper_sets,
+        published_accuracies,
+    )
+    from bayesvm_studies.datasets.corruptions import CORRUPTIONS, corrupt
+    from bayesvm_studies.datasets.images import IMAGE_SETS, ImageSet, load_images
+    from bayesvm_studies.datasets.pmlb import Dataset, data_file, load
+    from bayesvm_studies.datasets.poker import poker_hand
 
 __all__ = [
     "CITATION",
+    "CORRUPTIONS",
     "Dataset",
     "DatasetError",
+    "IMAGE_SETS",
+    "ImageSet",
     "SetInfo",
+    "corrupt",
     "data_file",
     "data_folder",
     "find_set",
     "fully_published",
+    "image_folder",
     "load",
+    "load_images",
     "paper_sets",
     "poker_hand",
     "published_accuracies",
 ]
 
-
 _HOME = {
-    "CITATION": "published",
-    "Dataset": "dataset",
-    "DatasetError": "errors",
-    "SetInfo": "catalogue",
-    "data_file": "loading",
-    "data_folder": "places",
-    "find_set": "catalogue",
-    "fully_published": "published",
-    "load": "loading",
-    "paper_sets": "catalogue",
-    "poker_hand": "poker_rules",
-    "published_accuracies": "published",
+    **dict.fromkeys(("CITATION", "DatasetError", "SetInfo", "data_folder", "find_set"), "catalogue"),
+    **dict.fromkeys(("fully_published", "image_folder", "paper_sets", "published_accuracies"), "catalogue"),
+    **dict.fromkeys(("CORRUPTIONS", "corrupt"), "corruptions"),
+    **dict.fromkeys(("IMAGE_SETS", "ImageSet", "load_images"), "images"),
+    **dict.fromkeys(("Dataset", "data_file", "load"), "pmlb"),
+    "poker_hand": "poker",
 }
 
 __getattr__, __dir__ = lazy_names(globals(), _HOME)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from bayesvm_studies.datasets.images import CORRUPTIONS, ImageSet, corrupt, load_images
+from bayesvm_studies.datasets import CORRUPTIONS, ImageSet, corrupt, load_images
 from bayesvm_studies.images.recipes import HELD_OUT
 from bayesvm_studies.spool import Spool
 

@@ -1,19 +1,59 @@
-"""From the name of a set to its rows."""
+"""Sets of PMLB, from their names to their rows: found, downloaded, read and checked."""
 
 from __future__ import annotations
 
 import difflib
+import gzip
 import os
 import warnings
+import zlib
 from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
-from bayesvm_studies.datasets.catalogue import find_set, paper_sets
-from bayesvm_studies.datasets.dataset import Dataset
-from bayesvm_studies.datasets.errors import DatasetError
-from bayesvm_studies.datasets.places import DATA_VARIABLE, data_folder
+import numpy as np
+import numpy.typing as npt
+
+from bayesvm_studies.datasets.catalogue import (
+    DATA_VARIABLE,
+    DatasetError,
+    data_folder,
+    find_set,
+    paper_sets,
+)
 from bayesvm_studies.datasets.poker import complete_poker
-from bayesvm_studies.datasets.tsv import read_tsv
+
+
+class Dataset(NamedTuple):
+    """Rows, labels, and what is to be known about them.
+
+    Attributes
+    ----------
+    name : str
+    X : ndarray of shape (n_rows, n_features)
+    y : ndarray of shape (n_rows,)
+        Labels as numbers, as they stand in the file.
+    feature_names : tuple of str
+    completed : bool
+        Whether rows were generated that are not in the file.
+    note : str
+        What every output that uses these rows must say; empty if nothing.
+    """
+
+    name: str
+    X: npt.NDArray[np.float64]
+    y: npt.NDArray[np.float64]
+    feature_names: tuple[str, ...]
+    completed: bool = False
+    note: str = ""
+
+
+class Columns(NamedTuple):
+    """Features, labels and the names of the features."""
+
+    X: npt.NDArray[np.float64]
+    y: npt.NDArray[np.float64]
+    feature_names: tuple[str, ...]
 
 
 def load(name: str, *, data: str | os.PathLike[str] | None = None, download: bool = True) -> Dataset:
@@ -72,7 +112,7 @@ def _fetch(name: str, folder: Path, download: bool) -> Path:
     advice = (
         f"the set {name!r} is not in {folder}. Put it there as {name}/{name}.tsv.gz (from "
         "https://github.com/EpistasisLab/pmlb, folder datasets), name another folder with "
-        f"--data, data= or {DATA_VARIABLE}, or pip install 'bayesvm[datasets]' on a machine with a network, "
+        f"--data, data= or {DATA_VARIABLE}, or pip install pmlb on a machine with a network, "
         "which downloads it"
     )
     if not download:
@@ -106,3 +146,21 @@ def _other_shape(loaded: Dataset) -> str:
         f"not the {loaded.name} of 2018: {found[0]} rows, {found[1]} features, {found[2]} classes instead of "
         f"{known.rows}, {known.features}, {known.classes}"
     )
+
+
+def read_tsv(path: Path) -> Columns:
+    """Read a set's file: gzipped, tab-separated numbers with a header and a column ``target``."""
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about a file without rows, which is refused below
+            names = file.readline().rstrip("\r\n").split("\t")
+            table = np.loadtxt(file, delimiter="\t", ndmin=2)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise DatasetError(f"{path} cannot be read: {error}; remove it and get it again") from error
+    if "target" not in names or table.shape[1] != len(names) or len(table) == 0:
+        raise DatasetError(f"{path} is no set of PMLB: it needs a header with a column 'target', and rows")
+    if not np.isfinite(table).all():
+        raise DatasetError(f"{path} holds missing or infinite values, which no set of the paper does")
+    target = names.index("target")
+    X = np.ascontiguousarray(np.delete(table, target, 1))
+    return Columns(X, table[:, target].copy(), tuple(n for n in names if n != "target"))
