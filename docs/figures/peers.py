@@ -20,6 +20,8 @@ from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from bayesvm_studies.store import read_lines
+
 RESULTS = Path(__file__).resolve().parents[2] / "results" / "benchmarks"
 # Okabe and Ito's colours, told apart with any kind of colour vision.
 OURS, GPFLOW, GPYTORCH, REST = "#D55E00", "#0072B2", "#009E73", "#555555"
@@ -44,7 +46,7 @@ Records = dict[tuple[str, str], dict[str, Any]]
 
 def read_records() -> Records:
     """The last run of every model on every set."""
-    lines = (RESULTS / "peers.jsonl").read_text().splitlines()
+    lines = read_lines(RESULTS / "peers.jsonl").splitlines()
     return {(r["data"], r["model"]): r for r in map(json.loads, lines) if "seconds" in r}
 
 

@@ -29,6 +29,7 @@ from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from bayesvm.metrics import expected_calibration_error
+from bayesvm_studies.store import read_lines, unpack_lines
 
 __all__ = ["Contest", "Record", "Split", "data_folder", "load_split", "read_results", "run", "small_sets"]
 
@@ -212,7 +213,7 @@ def print_summary(summary: Record, records: dict[tuple[str, str], Record], names
 
 def read_results(path: Path) -> dict[tuple[Any, ...], Record]:
     """Earlier records by data, split, model and version; the last of equal ones counts."""
-    lines = path.read_text().splitlines() if path.is_file() else []
+    lines = read_lines(path).decode().splitlines()
     records = [json.loads(line) for line in lines if line.endswith("}")]
     return {(r["data"], r["split"], r["model"], r["version"]): r for r in records}
 
@@ -247,6 +248,7 @@ def run(contest: Contest, description: str, results: str) -> int:
     todo = [k for k in keys if k not in done or "error" in done[k]]
     print(f"{len(keys) - len(todo)} fits known, {len(todo)} to do", file=sys.stderr)
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
+    unpack_lines(arguments.results)
     with arguments.results.open("a") as file:
         for i, record in enumerate(
             run_tasks([(contest.module, folder, *k) for k in todo], arguments.jobs), 1

@@ -25,6 +25,7 @@ from sklearn.metrics import log_loss
 from bayesvm import BayesianSVC
 from bayesvm._fit import defaults
 from bayesvm.kernels import RBF, AdditiveRBF, Linear, Sum
+from bayesvm_studies.store import unpack_lines
 
 
 def _sizes(inducing: int, learning_rows: int, learning_inducing: int) -> dict[str, Any]:
@@ -135,6 +136,7 @@ def main() -> None:
     wanted = [(n, s, v, version) for s in arguments.splits for v in arguments.variations for n in names]
     todo = [(folder, *key) for key in wanted if key not in done]
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
+    unpack_lines(arguments.results)
     with (
         arguments.results.open("a") as file,
         ProcessPoolExecutor(arguments.jobs, mp_context=multiprocessing.get_context("spawn")) as pool,

@@ -24,6 +24,8 @@ from peers_contestants import CONTESTANTS, PEERS, Contestant, run, version, with
 from peers_problems import SETS, SPLIT, digest, load_problem
 from peers_race import AIMS, DIGITS, OURS, Curve, summarise
 
+from bayesvm_studies.store import compressed_path, read_lines
+
 Record = dict[str, Any]
 Results = dict[tuple[str, str], Record]
 # What makes an old result the result of the same run.
@@ -35,7 +37,7 @@ IDENTITY = ("version", "options", "problem", "provisional")
 
 def read_results(path: Path) -> Results:
     """Earlier records by data and model."""
-    lines = path.read_text().splitlines() if path.is_file() else []
+    lines = read_lines(path).decode().splitlines()
     return {(r["data"], r["model"]): r for r in map(json.loads, lines)}
 
 
@@ -45,6 +47,7 @@ def write_results(path: Path, results: Results) -> None:
     beside = path.with_name(path.name + ".new")
     beside.write_text("".join(json.dumps(results[key]) + "\n" for key in sorted(results)))
     os.replace(beside, path)
+    compressed_path(path).unlink(missing_ok=True)
 
 
 def is_known(old: Record | None, identity: Record) -> bool:

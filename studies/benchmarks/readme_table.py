@@ -9,6 +9,8 @@ from typing import Any
 
 from peers_race import AIMS
 
+from bayesvm_studies.store import read_lines
+
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- results: studies/benchmarks/readme_table.py --write -->", "<!-- end of results -->"
 NAMES = {
@@ -97,7 +99,7 @@ def family_table() -> str:
     for model, name in FAMILY.items():
         cells = [f"{family[model][key]:.{digits}f}" for key, digits in keys.items()]
         lines.append(f"| {' | '.join([name, *cells])} |")
-    fits = [json.loads(line) for line in (folder / "family.jsonl").read_text().splitlines()]
+    fits = [json.loads(line) for line in read_lines(folder / "family.jsonl").splitlines()]
     unfinished: dict[str, list[str]] = {}
     for fit in fits:
         if fit["version"] == family["config"]["bayesvm"] and not fit.get("converged", True):
