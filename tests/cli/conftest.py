@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from bayesvm._cli.guard import run
+from bayesvm._cli import run
 from bayesvm.tables import write_table
 from tests.tables.data import mixed_table
 

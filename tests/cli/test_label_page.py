@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bayesvm._cli.guard import run
+from bayesvm._cli import run
 from bayesvm.active._rules import RULES
 from bayesvm.tables import read_table
 from tests.test_docs import python_blocks

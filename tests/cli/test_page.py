@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bayesvm._cli import guard
-from bayesvm._cli.guard import run
+from bayesvm._cli import BROKEN_PIPE, DONE, FAULT, INTERRUPTED, REFUSED, run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text(encoding="utf-8")
 
@@ -77,7 +76,7 @@ def test_examples_run(tmp_path, monkeypatch, capsysbinary):
 
 def test_statuses_are_those_of_the_page():
     listed = {int(number) for number in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)}
-    assert listed == {getattr(guard, name) for name in guard.__all__}
+    assert listed == {DONE, FAULT, REFUSED, INTERRUPTED, BROKEN_PIPE}
 
 
 @pytest.mark.parametrize("command", ["fit", "predict", "evaluate", "info"])

@@ -38,6 +38,7 @@ def python(program):
 
 
 HEAVY = ["torch", "numpy", "scipy", "sklearn", "pandas", "skrub", "skops", "matplotlib", "jinja2", "rich"]
+HEAVY += ["bayesvm_studies"]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ HEAVY = ["torch", "numpy", "scipy", "sklearn", "pandas", "skrub", "skops", "matp
 )
 def test_help_imports_nothing_heavy(arguments):
     answer = python(
-        f"import sys; from bayesvm._cli.guard import run; status = run({arguments!r})\n"
+        f"import sys; from bayesvm._cli import run; status = run({arguments!r})\n"
         f"print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)"
     )
     assert answer.stderr.splitlines()[-1] == "[]"
@@ -56,9 +57,47 @@ def test_help_imports_nothing_heavy(arguments):
 def test_help_names_every_command():
     answer = run("--help")
     assert (answer.returncode, answer.stderr) == (0, "")
-    for name in ("fit", "predict", "evaluate", "info", "--version"):
+    for name in ("fit", "predict", "evaluate", "label", "info", "reproduce", "report", "--version"):
         assert name in answer.stdout
     assert run("--version").stdout == f"bayesvm {library.__version__}\n"
+
+
+def without_distributions(*arguments):
+    """Run a command where no entry point is registered; whether the studies were imported goes last."""
+    return python(
+        "import importlib.metadata, sys\n"
+        "importlib.metadata.entry_points = lambda **_: ()\n"
+        f"from bayesvm._cli import run; status = run({list(arguments)!r})\n"
+        "print('bayesvm_studies' in sys.modules); sys.exit(status)"
+    )
+
+
+@pytest.mark.parametrize("name", ["reproduce", "report"])
+def test_commands_of_the_studies(name):
+    answer = run(name, "--help")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert answer.stdout.startswith(f"Usage: bayesvm {name} [OPTIONS] COMMAND [ARGS]...\n")
+    for study in ("structured", "images", "active", "adversarial"):
+        assert f"\n  {study} " in answer.stdout
+    assert run(name).stdout == answer.stdout
+    inner = run(name, "structured", "--help")
+    assert inner.stdout.startswith(f"Usage: bayesvm {name} structured [OPTIONS]")
+    refused = run(name, "structured", "--nonsense")
+    assert refused.returncode == 2
+    assert refused.stderr.endswith(f"See 'bayesvm {name} structured --help'.\n")
+
+
+@pytest.mark.parametrize("arguments", [["reproduce", "images", "-j", "2"], ["report", "--help"], ["report"]])
+def test_without_the_studies_their_commands_say_how_to_get_them(arguments):
+    answer = without_distributions(*arguments)
+    assert (answer.returncode, answer.stdout) == (2, "False\n")
+    assert answer.stderr == (
+        f"bayesvm: 'bayesvm {arguments[0]}' belongs to the studies, a distribution of their own: "
+        "pip install ./studies in a checkout of bayesvm\n"
+    )
+    help_text = without_distributions("--help")
+    assert help_text.returncode == 0
+    assert "\n  report     Show what the experiments found.\n" in help_text.stdout
 
 
 def test_the_script_is_installed():

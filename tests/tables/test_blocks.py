@@ -188,7 +188,7 @@ def test_predictions_and_notes_of_blocks(short_blocks):
 
 PEAK = """
 import sys
-from bayesvm._cli.guard import run
+from bayesvm._cli import run
 from bayesvm.tables import blocks, parquet, predictions, writing
 for module in (blocks, parquet, predictions):
     module.BLOCK_ROWS = 1000

@@ -1,7 +1,7 @@
-"""Commands and their options.
+"""The commands and their options.
 
-Each function here only reads its arguments: it answers with what is to be
-done, which the module of the command's name does.
+Each function here only reads its arguments and returns a task, which the
+module named after the command carries out.
 """
 
 from __future__ import annotations
@@ -9,57 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from bayesvm._version import __version__
-
-# --- Checks that several commands make of their options.
-
-
-def check_share(option: str, value: float) -> None:
-    """Refuse what is not strictly between 0 and 1."""
-    if not 0.0 < value < 1.0:
-        raise ValueError(f"{option} {value:g} is not valid; give a share between 0 and 1, such as 0.01")
-
-
-def check_place(option: str, path: Path, taken: dict[Path, str], overwrite: bool = True) -> None:
-    """Refuse a file that cannot be written, or must not; ``taken`` says what is at some places."""
-    target = path.resolve()
-    folder = str(target.parent)
-    if target in taken:
-        raise ValueError(f"{option} {str(path)!r} is {taken[target]} already; give another name")
-    if target.is_dir():
-        raise ValueError(f"{option} {str(path)!r} is a folder; give the name of a file")
-    if not target.parent.is_dir():
-        raise ValueError(f"{option}: the folder {folder!r} does not exist; create it first")
-    if not os.access(folder, os.W_OK):
-        raise ValueError(f"{option}: you may not write into the folder {folder!r}; choose another")
-    if target.exists() and not overwrite:
-        raise ValueError(f"{option} {str(path)!r} exists; give another name, or allow --overwrite")
-
-
-def names_in(option: str, text: str | None) -> tuple[str, ...]:
-    """The names of a list with commas.
-
-    Examples
-    --------
-    >>> names_in("--classes", "ant, bee")
-    ('ant', 'bee')
-    """
-    if text is None:
-        return ()
-    names = tuple(part.strip() for part in text.split(","))
-    if not all(names):
-        raise ValueError(f"{option} {text!r} has an empty name; give names with one comma between two")
-    doubled = [name for i, name in enumerate(names) if name in names[:i]]
-    if doubled:
-        raise ValueError(f"{option} names {doubled[0]!r} twice; give every name once")
-    return names
-
 
 app = typer.Typer(
     help="Classify the rows of a table, and know which answers to trust.",
@@ -71,37 +26,6 @@ app = typer.Typer(
 )
 
 Task = Callable[[], int]
-
-# Commands of other distributions, by name; ``_STUDIES`` are those of bayesvm-studies.
-_PLUGINS = "bayesvm.commands"
-_STUDIES = {
-    "reproduce": "Run the experiments of the paper.",
-    "report": "Show what the experiments found.",
-}
-
-
-def _missing(name: str) -> Callable[[], None]:
-    def command() -> None:
-        raise ImportError(
-            f"'bayesvm {name}' belongs to the studies, a distribution of their own: "
-            "pip install ./studies in a checkout of bayesvm"
-        )
-
-    return command
-
-
-def _add_plugins() -> None:
-    """Add the commands of other distributions; without the studies theirs say how to get them."""
-    found = {point.name: point for point in entry_points(group=_PLUGINS)}
-    for name, point in found.items():
-        app.add_typer(point.load(), name=name)
-    for name, text in _STUDIES.items():
-        if name not in found:
-            loose = {"ignore_unknown_options": True, "allow_extra_args": True}
-            app.command(name, help=text, context_settings=loose)(_missing(name))
-
-
-_add_plugins()
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 MaxError = Annotated[
@@ -129,7 +53,7 @@ def main(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
 ) -> None:
-    """What comes before a command."""
+    """Options before the command."""
 
 
 @app.command()
@@ -307,3 +231,81 @@ def info(model: ModelFile, as_json: AsJson = False) -> Task:
     from bayesvm._cli.evaluate import info_command
 
     return partial(info_command, model, as_json)
+
+
+# The studies are a second distribution, which registers these commands as entry points. They are
+# looked up only when one is run: the help lists them from here, with or without the studies.
+_STUDIES = {
+    "reproduce": "Run the experiments of the paper.",
+    "report": "Show what the experiments found.",
+}
+
+
+def _studies_command(context: typer.Context) -> Any:
+    """Hand all arguments to the command of the studies."""
+    from importlib.metadata import entry_points
+
+    name = str(context.info_name)
+    found = list(entry_points(group="bayesvm.commands", name=name))
+    if not found:
+        raise ImportError(
+            f"'bayesvm {name}' belongs to the studies, a distribution of their own: "
+            "pip install ./studies in a checkout of bayesvm"
+        )
+    command = typer.main.get_group(found[0].load())
+    with command.make_context(name, context.args or ["--help"], parent=context.parent) as inner:
+        return command.invoke(inner)
+
+
+for _name, _help in _STUDIES.items():
+    app.command(
+        _name,
+        help=_help,
+        add_help_option=False,
+        context_settings={
+            "ignore_unknown_options": True,
+            "allow_extra_args": True,
+            "allow_interspersed_args": False,
+        },
+    )(_studies_command)
+
+
+def check_share(option: str, value: float) -> None:
+    """Refuse a share that is not strictly between 0 and 1."""
+    if not 0.0 < value < 1.0:
+        raise ValueError(f"{option} {value:g} is not valid; give a share between 0 and 1, such as 0.01")
+
+
+def check_place(option: str, path: Path, taken: dict[Path, str], overwrite: bool = True) -> None:
+    """Refuse an output file that cannot or must not be written; ``taken`` names files already in use."""
+    target = path.resolve()
+    folder = str(target.parent)
+    if target in taken:
+        raise ValueError(f"{option} {str(path)!r} is {taken[target]} already; give another name")
+    if target.is_dir():
+        raise ValueError(f"{option} {str(path)!r} is a folder; give the name of a file")
+    if not target.parent.is_dir():
+        raise ValueError(f"{option}: the folder {folder!r} does not exist; create it first")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{option}: you may not write into the folder {folder!r}; choose another")
+    if target.exists() and not overwrite:
+        raise ValueError(f"{option} {str(path)!r} exists; give another name, or allow --overwrite")
+
+
+def names_in(option: str, text: str | None) -> tuple[str, ...]:
+    """Split a list with commas into names.
+
+    Examples
+    --------
+    >>> names_in("--classes", "ant, bee")
+    ('ant', 'bee')
+    """
+    if text is None:
+        return ()
+    names = tuple(part.strip() for part in text.split(","))
+    if not all(names):
+        raise ValueError(f"{option} {text!r} has an empty name; give names with one comma between two")
+    doubled = [name for i, name in enumerate(names) if name in names[:i]]
+    if doubled:
+        raise ValueError(f"{option} names {doubled[0]!r} twice; give every name once")
+    return names

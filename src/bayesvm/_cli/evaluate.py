@@ -5,18 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bayesvm._cli import DONE
 from bayesvm._cli.app import check_share
-from bayesvm._cli.guard import DONE
-from bayesvm._cli.models import collected_notes, print_notes
 from bayesvm._cli.terminal import (
     Row,
     Section,
     class_counts,
+    collected_notes,
     count_of,
     interval,
     kinds_in_words,
     percent,
     print_json,
+    print_notes,
     print_sections,
     shortened,
     shown_progress,

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bayesvm._cli import DONE, INTERRUPTED
 from bayesvm._cli.app import check_place, check_share
-from bayesvm._cli.guard import DONE, INTERRUPTED
-from bayesvm._cli.models import collected_notes, print_notes
 from bayesvm._cli.terminal import (
     MOST_SHOWN,
     FitProgress,
@@ -18,21 +17,23 @@ from bayesvm._cli.terminal import (
     Section,
     abstention,
     class_counts,
+    collected_notes,
     count_of,
     kinds_in_words,
     print_json,
+    print_notes,
     print_sections,
     quality,
     relevance_rows,
     shortened,
     shown_progress,
 )
-from bayesvm.tables import TableFit, column_relevance
 
 if TYPE_CHECKING:
     import pandas
 
     from bayesvm.report import Pitfall
+    from bayesvm.tables import TableFit
 
 
 _COLUMNS_LISTED = 30
@@ -178,6 +179,8 @@ class FitSummary:
 
     def sections(self) -> list[Section]:
         """For people."""
+        from bayesvm.tables import column_relevance
+
         fit = self.fit
         judged = [fit.leave_one_out] if fit.heldout is None else [fit.heldout, fit.leave_one_out]
         thresholds = [fit.abstention_threshold(evaluation, self.max_error) for evaluation in judged]
@@ -195,6 +198,8 @@ class FitSummary:
 
     def as_dict(self) -> dict[str, Any]:
         """For programs."""
+        from bayesvm.tables import column_relevance
+
         fit = self.fit
         columns = fit.pipeline["columns"]
         best_judged = fit.heldout or fit.leave_one_out

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bayesvm._cli import DONE, INTERRUPTED, REFUSED
 from bayesvm._cli.app import check_place
-from bayesvm._cli.guard import DONE, INTERRUPTED, REFUSED
-from bayesvm._cli.models import collected_notes, print_notes
 from bayesvm._cli.terminal import (
     Row,
     Section,
     class_counts,
+    collected_notes,
     count_of,
     percent,
     print_json,
+    print_notes,
     print_sections,
     shown_progress,
 )
-from bayesvm.active._labelling import Labelling
 
 if TYPE_CHECKING:
     from bayesvm.active._labelling import Labelling

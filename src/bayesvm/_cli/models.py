@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import difflib
-import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from bayesvm.tables._kinds import TableError
 
 if TYPE_CHECKING:
     import pandas
@@ -62,7 +56,7 @@ def open_model(path: Path) -> LoadedModel:
 
 def open_table(loaded: LoadedModel, path: Path | None) -> pandas.DataFrame:
     """The table to go through a model: a file, or the bundled one if the model was fitted to it."""
-    from bayesvm.tables import example_table, read_table
+    from bayesvm.tables import TableError, example_table, read_table
 
     columns = loaded.columns
     if path is not None:
@@ -94,26 +88,3 @@ def _similar_model(path: Path) -> str:
         return ""
     found = difflib.get_close_matches(path.name, names, n=1, cutoff=0.4)
     return f"; did you mean {str(path.with_name(found[0]))!r}?" if found else "; make one with 'bayesvm fit'"
-
-
-# --- Warnings of the libraries as notes for the user.
-
-
-@contextmanager
-def collected_notes() -> Iterator[list[str]]:
-    """Collect what libraries say to users, each message once; what they say to programmers is dropped."""
-    notes: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", UserWarning)
-        try:
-            yield notes
-        finally:
-            messages = (" ".join(str(warning.message).split()) for warning in caught)
-            notes.extend(dict.fromkeys(messages))
-
-
-def print_notes(notes: list[str]) -> None:
-    """Write notes to standard error."""
-    for note in notes:
-        sys.stderr.write(f"bayesvm: note: {note}\n")

@@ -7,10 +7,18 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bayesvm._cli import DONE
 from bayesvm._cli.app import check_place, check_share
-from bayesvm._cli.guard import DONE
-from bayesvm._cli.models import collected_notes, print_notes
-from bayesvm._cli.terminal import Steps, class_counts, count_of, cut, print_json_list, shown_progress
+from bayesvm._cli.terminal import (
+    Steps,
+    class_counts,
+    collected_notes,
+    count_of,
+    cut,
+    print_json_list,
+    print_notes,
+    shown_progress,
+)
 
 if TYPE_CHECKING:
     import pandas

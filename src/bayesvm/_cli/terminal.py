@@ -6,15 +6,16 @@ import json
 import math
 import sys
 import textwrap
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+if TYPE_CHECKING:
+    from bayesvm.tables import Evaluation
 
-from bayesvm.tables import Evaluation
 
 Row = tuple[str, ...]
 
@@ -261,7 +262,7 @@ def confusions(evaluation: Evaluation) -> Section:
         rows: list[Row] = [(f"is {name}", *map(str, matrix[i])) for i, name in enumerate(names)]
         return Section("Confusions", rows, tuple(f"said {name}" for name in names))
     wrong = matrix.copy()
-    np.fill_diagonal(wrong, 0)
+    wrong[range(len(names)), range(len(names))] = 0
     order = wrong.ravel().argsort(kind="stable")[::-1][:_MOST_CONFUSIONS]
     cells = [(int(wrong.flat[i]), *divmod(int(i), len(names))) for i in order]
     rows = [(count_of(n, "row"), f"said {names[said]}, is {names[true]}") for n, true, said in cells if n]
@@ -371,3 +372,26 @@ def shown_progress(wanted: bool = True) -> Iterator[Steps]:
         steps = Steps(progress)
         yield steps
         steps.finish()
+
+
+# --- Warnings of the libraries as notes for the user.
+
+
+@contextmanager
+def collected_notes() -> Iterator[list[str]]:
+    """Collect what libraries say to users, each message once; what they say to programmers is dropped."""
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        try:
+            yield notes
+        finally:
+            messages = (" ".join(str(warning.message).split()) for warning in caught)
+            notes.extend(dict.fromkeys(messages))
+
+
+def print_notes(notes: list[str]) -> None:
+    """Write notes to standard error."""
+    for note in notes:
+        sys.stderr.write(f"bayesvm: note: {note}\n")

@@ -87,12 +87,14 @@ class Interrupts:
 
 @contextmanager
 def held_interrupts() -> Iterator[Interrupts]:
-    """Only take note of Ctrl-C until the block ends; whoever asked for that looks at the note.
+    """Hold Ctrl-C back until the block ends; the caller looks at ``pressed`` afterwards.
 
-    Signals reach the main thread only; in another one nothing needs holding.
+    Signals reach the main thread only; in another one nothing needs holding,
+    nor where the process ignores Ctrl-C, as jobs in the background do.
     """
     interrupts = Interrupts()
-    if threading.current_thread() is not threading.main_thread():
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         yield interrupts
         return
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bayesvm._cli.guard import DONE
+from bayesvm._cli import DONE
 from bayesvm._cli.terminal import Row, Section, print_sections, shown_progress
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from bayesvm._cli.guard import DONE, FAULT, INTERRUPTED
+from bayesvm._cli import DONE, FAULT, INTERRUPTED
 from bayesvm._cli.terminal import count_of
 from bayesvm_studies.cli_experiment_progress import shown_fits
 
