@@ -371,7 +371,7 @@ def test_importing_the_library_leaves_networks_alone():
 
 def test_active_learning_does_without_the_package_whose_contract_it_follows():
     assert "torch" not in _loaded_by("import bayesvm.active")
-    light = "import bayesvm.active as a; a.ActiveLearner, a.RULES, a.variation_ratio_scores"
+    light = "import bayesvm.active as a; a.ActiveLearner, a.Labelling, a.variation_ratio_scores"
     assert "skactiveml" not in _loaded_by(light)
 
 

@@ -969,6 +969,7 @@ def _(out):
 @section("active/scores")
 def _(out):
     from bayesvm import active
+    from bayesvm.active._shortlist import top_by_variation_ratio
 
     rng = np.random.default_rng(0)
     mean, variance = rng.normal(size=(40, 4)), rng.random((40, 4)) + 0.05
@@ -979,14 +980,15 @@ def _(out):
     out("entropy", active.entropy_scores(p[0]))
     out("mutual_information", active.mutual_information_scores(p))
     out("vote", active.vote_scores(p))
-    out("top", list(active.top_by_variation_ratio(mean, variance, 7, rng=np.random.default_rng(0))))
+    out("top", list(top_by_variation_ratio(mean, variance, 7, rng=np.random.default_rng(0))))
 
 
 _POLICIES = ("variation_ratio", "softmax_entropy", "margin", "entropy", "bald", "batch", "random")
 
 
 def policies(out, name):
-    from bayesvm.active import POLICIES, RULES
+    from bayesvm.active._policies import POLICIES
+    from bayesvm.active._rules import RULES
 
     X, y = shuffled(name)
     labels = np.full(len(y), np.nan)

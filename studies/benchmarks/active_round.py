@@ -20,7 +20,8 @@ from _common import environment, write_json
 
 import bayesvm.active
 from bayesvm import BayesianSVC
-from bayesvm.active import RULES, ActiveLearner
+from bayesvm.active import ActiveLearner
+from bayesvm.active._rules import RULES
 
 BARS = {"round_s": 2.0}
 

@@ -318,8 +318,8 @@ class TestOurClassifierInTheirStrategies:
 def test_without_scikit_activeml_the_extra_is_named():
     program = (
         "import sys; sys.modules['skactiveml'] = None\n"
-        "from bayesvm.active import ActiveLearner, RULES\n"
-        "try:\n    import bayesvm.active._policies\n"
+        "from bayesvm.active import ActiveLearner, Labelling\n"
+        "try:\n    from bayesvm.active import Margin\n"
         "except ImportError as error: print(error)"
     )
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

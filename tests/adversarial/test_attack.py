@@ -7,9 +7,19 @@ import pytest
 import torch
 from torch import nn
 
-from bayesvm.adversarial import AdaptiveAttack, ImageModel, Rows, fgsm, pgd, score_images, score_rows
-from bayesvm.adversarial._attack import SURROGATES, gradient_signs, step_along
-from bayesvm.adversarial._scores import SCORES
+from bayesvm.adversarial import (
+    SCORES,
+    AdaptiveAttack,
+    ImageModel,
+    fgsm,
+    gradient_signs,
+    pgd,
+    score_images,
+    step_along,
+)
+from bayesvm.adversarial._attack import SURROGATES
+from bayesvm.adversarial._model import Rows
+from bayesvm.adversarial._scores import score_rows
 from bayesvm.nn import HeadOutput
 
 

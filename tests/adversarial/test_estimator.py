@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from bayesvm.adversarial import ImageModel, MixtureOutput
-from bayesvm.adversarial._model import log_probabilities
+from bayesvm.adversarial import ImageModel
+from bayesvm.adversarial._model import MixtureOutput, log_probabilities
 from bayesvm_studies.images.heads import SoftmaxHead
 from bayesvm_studies.images.networks import paper_mnist
 

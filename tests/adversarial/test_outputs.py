@@ -6,8 +6,7 @@ import torch
 from torch.nn import functional
 
 from bayesvm._core.predictive import log_softmax_pairwise
-from bayesvm.adversarial import MixtureOutput
-from bayesvm.adversarial._model import in_double, log_odds_against, log_probabilities
+from bayesvm.adversarial._model import MixtureOutput, in_double, log_odds_against, log_probabilities
 from bayesvm.nn import HeadOutput
 
 

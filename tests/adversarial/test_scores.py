@@ -7,7 +7,9 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from bayesvm.adversarial import SCORES, MixtureOutput, Rows, _scores, score_images, score_rows
+from bayesvm.adversarial import SCORES, _scores, score_images
+from bayesvm.adversarial._model import MixtureOutput, Rows
+from bayesvm.adversarial._scores import score_rows
 from bayesvm.nn import BayesianSVMHead, HeadOutput
 from bayesvm_studies.images.outputs import SoftmaxOutput
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from bayesvm.adversarial import ImageModel, Rows
+from bayesvm.adversarial import ImageModel
 from bayesvm.adversarial._attack import SqueezingAwareAttack, fgsm
-from bayesvm.adversarial._model import log_odds_against, log_probabilities
+from bayesvm.adversarial._model import Rows, log_odds_against, log_probabilities
 from bayesvm.adversarial._scores import SQUEEZING, fewer_levels, smoothed
 
 

@@ -8,7 +8,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from bayesvm.tables import TableColumns, TableError, TableWarning
+from bayesvm.tables import TableError, TableWarning
+from bayesvm.tables._columns import TableColumns
 
 from .data import mixed_table
 

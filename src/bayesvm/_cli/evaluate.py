@@ -25,7 +25,7 @@ from bayesvm._cli.terminal import (
 
 if TYPE_CHECKING:
     from bayesvm._cli.models import LoadedModel
-    from bayesvm.tables import TableColumns
+    from bayesvm.tables._columns import TableColumns
 
 
 def evaluate_command(model: Path, table: Path | None, max_error: float, as_json: bool) -> int:

@@ -118,8 +118,8 @@ def _places(options: LabelOptions) -> Path:
 
 def _opened(options: LabelOptions, labels: Path) -> tuple[Labelling, dict[int, str] | None]:
     """The pool ready to be asked about, and the labels of a file if they come from there."""
-    from bayesvm.active import RULES
     from bayesvm.active._labelling import Labelling, read_labels
+    from bayesvm.active._rules import RULES
     from bayesvm.tables import TableError, read_table
     from bayesvm.tables._kinds import closest
 

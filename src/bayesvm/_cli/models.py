@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas
 
-    from bayesvm.tables import TableColumns
+    from bayesvm.tables._columns import TableColumns
     from bayesvm.tables._reading import TableBlocks
 
 

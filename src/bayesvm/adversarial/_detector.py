@@ -8,20 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import torch
+from art.defences.detector.evasion import EvasionDetector
 from torch import Tensor
 
 from bayesvm.adversarial._attack import class_numbers, gradient_signs, pgd, roughness, step_along
-from bayesvm.adversarial._estimator import ArtClassifier  # says which extra is missing
+from bayesvm.adversarial._estimator import ArtClassifier
 from bayesvm.adversarial._evaluate import conformal_threshold, random_signs
 from bayesvm.adversarial._scores import SCORES, SQUEEZING
-
-# The estimator's import, one line up, has asked for the toolbox.
-try:
-    from art.defences.detector.evasion import EvasionDetector
-except ImportError as error:
-    raise ImportError(
-        "detectors need adversarial-robustness-toolbox: pip install 'bayesvm[adversarial]'"
-    ) from error
 
 
 class ThresholdDetector(EvasionDetector):

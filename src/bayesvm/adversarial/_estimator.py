@@ -8,19 +8,12 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 import torch
+from art.estimators.classification import PyTorchClassifier
 from torch import Tensor, nn
 
 from bayesvm.adversarial._attack import check_pixels
 from bayesvm.adversarial._model import ImageModel, log_odds_against
 from bayesvm.adversarial._scores import score_images
-
-try:
-    from art.estimators.classification import PyTorchClassifier
-except ImportError as error:
-    raise ImportError(
-        "attacks and detectors of adversarial-robustness-toolbox need that package: "
-        "pip install 'bayesvm[adversarial]'"
-    ) from error
 
 
 class LogOddsLoss(nn.CrossEntropyLoss):

@@ -187,7 +187,7 @@ def score_rows(rows: Rows, names: Iterable[str] | None = None) -> dict[str, Tens
     Examples
     --------
     >>> import torch
-    >>> from bayesvm.adversarial import Rows, score_rows
+    >>> from bayesvm.adversarial._model import Rows
     >>> from bayesvm.nn import HeadOutput
     >>> mean = torch.tensor([[9.0, 0.0], [1.0, 0.0]])
     >>> output = HeadOutput(mean, torch.full((2, 2), 0.1), torch.tensor(2.0))

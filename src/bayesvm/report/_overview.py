@@ -30,7 +30,8 @@ from bayesvm.report._leakage import skill
 
 if TYPE_CHECKING:
     from bayesvm.report._leakage import Pitfall
-    from bayesvm.tables import Evaluation, Interval, TableFit
+    from bayesvm.tables import Evaluation, TableFit
+    from bayesvm.tables._evaluation import Interval
 
 
 # --- Which predictions a section speaks of, and what they are called.

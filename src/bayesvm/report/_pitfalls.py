@@ -17,7 +17,7 @@ from bayesvm.report._leakage import SEVERITIES, IntArray, Pitfall, leak_pitfalls
 if TYPE_CHECKING:
     import pandas
 
-    from bayesvm.tables import TableColumns
+    from bayesvm.tables._columns import TableColumns
 
 
 # --- A table as the model sees it: every value of its column's kind, whatever stands for a gap missing.

@@ -67,7 +67,7 @@ def missing(contestant: Contestant) -> str | None:
     """Why a model cannot run here, or None."""
     module, name = contestant.estimator.split(":")
     if module == "bayesvm":
-        return None if name in bayesvm.__all__ else f"this version of bayesvm has no {name}"
+        return None if name in dir(bayesvm) else f"this version of bayesvm has no {name}"
     if contestant.packages[0] == "gpflow":
         return None if gpflow_python() else "no Python with GPflow: make peers-env"
     for package in (module.split(".")[0], *contestant.packages):

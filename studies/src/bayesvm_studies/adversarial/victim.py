@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from bayesvm.adversarial import SCORES, ImageModel, Rows, score_rows
-from bayesvm.adversarial._scores import SQUEEZING
+from bayesvm.adversarial import SCORES, SQUEEZING, ImageModel
+from bayesvm.adversarial._model import Rows
+from bayesvm.adversarial._scores import score_rows
 from bayesvm_studies.adversarial.grid import ATTACK_PASSES
 from bayesvm_studies.images.models import Model, load_model
 from bayesvm_studies.images.predict import PASSES
