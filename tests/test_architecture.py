@@ -1,348 +1,295 @@
-"""Imports point one way, files stay small, and importing the library is light."""
+"""The rules of ``docs/architecture.md``, one test each.
+
+Every file of the library is parsed once. A rule that does not hold everywhere yet names its
+exceptions, and fails as well when one of them is no longer needed.
+"""
+
+from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+import threading
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from sklearn.datasets import load_iris
 
 import bayesvm
+from bayesvm import BayesianSVC
 
-PACKAGE = Path(bayesvm.__file__).parent
-FILES = sorted(PACKAGE.rglob("*.py"))
-MAX_LINES = 400
+SOURCE = Path(bayesvm.__file__).parents[1]
+PUBLIC_MODULES = {
+    *("active", "adversarial", "distributed", "kernels", "metrics", "nn", "plotting", "report", "tables"),
+    "__main__",
+}
 
 
-def _name(path: Path) -> str:
-    return str(path.relative_to(PACKAGE))
+@dataclass(frozen=True)
+class Module:
+    """A file of the library."""
+
+    name: str
+    path: Path
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+    @property
+    def room(self) -> str:
+        """The part of the package it belongs to: ``_core``, ``nn``, ``metrics`` …"""
+        return self.name.split(".")[1] if "." in self.name else "bayesvm"
+
+    @cached_property
+    def imports(self) -> set[str]:
+        """Modules it imports anywhere, and our own that it names in a string to import them later."""
+        found = _imported(ast.walk(self.tree))
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found |= {node.value} & MODULES.keys() - {"bayesvm"}  # that one is just our name
+        return found - {self.name}
+
+    @property
+    def ours(self) -> set[str]:
+        return self.imports & MODULES.keys()
+
+    @property
+    def packages(self) -> set[str]:
+        """Packages of others that it imports anywhere."""
+        return {name.split(".")[0] for name in self.imports} - {"bayesvm", *sys.stdlib_module_names}
+
+    @property
+    def packages_at_the_top(self) -> set[str]:
+        """Packages that come with the file, not when a function needs them."""
+        return {name.split(".")[0] for name in _imported(self.tree.body)}
+
+    @property
+    def classes(self) -> list[ast.ClassDef]:
+        return [node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef)]
 
 
-def _imports(path: Path) -> set[str]:
-    """Every module a file imports, inside functions too; relative imports are not used."""
+def _imported(nodes: Iterable[ast.AST]) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{_name(path)} uses a relative import"
-            found.add(node.module or "")
-            if node.module and node.module.split(".")[0] == "bayesvm":  # names may be modules
-                found |= {f"{node.module}.{alias.name}" for alias in node.names}
+            module = node.module or ""
+            members = {f"{module}.{alias.name}" for alias in node.names}
+            modules = members & MODULES.keys()  # "from package import module"
+            found |= modules
+            if modules != members:
+                found.add(module)
     return found
 
 
-def _of_the_library(path: Path) -> set[str]:
-    return {name for name in _imports(path) if name.split(".")[0] == "bayesvm"}
+def _modules() -> dict[str, Module]:
+    found = {}
+    for path in sorted((SOURCE / "bayesvm").rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = Module(name, path, path.read_text())
+    return found
 
 
-def _third_party(path: Path) -> set[str]:
-    tops = {name.split(".")[0] for name in _imports(path)}
-    return {top for top in tops if top not in sys.stdlib_module_names and top != "bayesvm"}
+MODULES = _modules()
 
 
-def _within(path: Path, *folders: str) -> bool:
-    return path.relative_to(PACKAGE).parts[0] in folders
-
-
-def _starts(name: str, *prefixes: str) -> bool:
-    return any(name == p or name.startswith(p + ".") for p in prefixes)
-
-
-core = [p for p in FILES if _within(p, "core")]
-inference = [p for p in FILES if _within(p, "inference")]
-networks = [p for p in FILES if _within(p, "nn")]
-active = [p for p in FILES if _within(p, "active")]
-adversarial = [p for p in FILES if _within(p, "adversarial")]
-streaming = [p for p in FILES if _within(p, "streaming")]
-distributed = [p for p in FILES if _within(p, "distributed")]
-compiled = [p for p in FILES if _within(p, "compiled")]
-# Everything between inference and the faces: no formula of theirs may need an estimator.
-middle = [
-    p for p in FILES if p.parent == PACKAGE and p.name not in ("__init__.py", "__main__.py", "persistence.py")
-]
-# Built on the public face; nothing else knows of them.
-APPLICATIONS = ("tables", "report", "cli", "datasets", "experiments")
-
-
-def test_there_is_something_to_check():
-    assert len(core) > 10
-    assert len(inference) > 5
-    assert len(networks) > 5
-    assert len(middle) > 5
-
-
-@pytest.mark.parametrize("path", core, ids=_name)
-def test_core_imports_torch_and_core_alone(path):
-    assert _third_party(path) <= {"torch"}
-    # "from bayesvm._core import x" is recorded as bayesvm._core and bayesvm._core.x
-    assert all(_starts(name, "bayesvm._core") for name in _of_the_library(path))
-
-
-@pytest.mark.parametrize("path", inference, ids=_name)
-def test_inference_imports_core_and_inference_alone(path):
-    assert _third_party(path) <= {"torch"}
-    allowed = ("bayesvm._core", "bayesvm._inference", "bayesvm._progress")
-    assert all(_starts(name, *allowed) for name in _of_the_library(path))
-
-
-@pytest.mark.parametrize("path", inference, ids=_name)
-def test_inference_never_names_a_likelihood(path):
-    source = path.read_text()
-    assert "BinaryHinge" not in source
-    assert "MulticlassHinge" not in source
-
-
-@pytest.mark.parametrize("path", networks, ids=_name)
-def test_networks_stand_on_the_core(path):
-    """Heads share formulas with the estimators, but none of their stages."""
-    own = (
-        "bayesvm._core",
-        "bayesvm.nn",
-        "bayesvm._progress",
-        "bayesvm._files",
-        "bayesvm._lazy",
-        "bayesvm._version",
-    )
-    assert all(_starts(name, *own) for name in _of_the_library(path) - {"bayesvm"})
-    face = {"sklearn", "safetensors"} if path.name.startswith("hybrid") else set()
-    assert _third_party(path) <= {"torch", "numpy"} | face
-
-
-@pytest.mark.parametrize(
-    "path", [p for p in FILES if not _within(p, "nn", "adversarial", *APPLICATIONS)], ids=_name
-)
-def test_only_applications_know_of_networks(path):
-    assert not any(_starts(name, "bayesvm.nn") for name in _of_the_library(path))
-
-
-@pytest.mark.parametrize("path", active, ids=_name)
-def test_active_learning_stands_on_core_and_estimators(path):
-    own = (
-        "bayesvm._core",
-        "bayesvm._prediction",
-        "bayesvm._model",
-        "bayesvm.tables",
-        "bayesvm.active",
-        *PUBLIC,
-    )
-    assert all(name == "bayesvm" or _starts(name, *own) for name in _of_the_library(path))
-    # scikit-activeml where its class is subclassed; the loop does without.
-    face = {"skactiveml"} if path.name == "policies.py" else set()
-    table = {"pandas"} if path.name.startswith("label") else set()
-    assert _third_party(path) <= {"torch", "numpy", "scipy", "sklearn"} | face | table
-
-
-@pytest.mark.parametrize("path", [p for p in FILES if not _within(p, "active", *APPLICATIONS)], ids=_name)
-def test_only_applications_know_of_active_learning(path):
-    assert not any(_starts(name, "bayesvm.active") for name in _of_the_library(path))
-
-
-@pytest.mark.parametrize("path", adversarial, ids=_name)
-def test_attacks_and_detectors_stand_on_core_and_networks(path):
-    own = ("bayesvm._core", "bayesvm.nn", "bayesvm.adversarial", "bayesvm._lazy")
-    assert all(_starts(name, *own) for name in _of_the_library(path))
-    # The toolbox where its classes are subclassed; scores and attacks do without.
-    face = {"art"} if path.name in ("estimator.py", "detector.py") else set()
-    assert _third_party(path) <= {"torch", "numpy", "sklearn"} | face
-
-
-@pytest.mark.parametrize(
-    "path", [p for p in FILES if not _within(p, "adversarial", *APPLICATIONS)], ids=_name
-)
-def test_only_applications_know_of_adversarial_images(path):
-    assert not any(_starts(name, "bayesvm.adversarial") for name in _of_the_library(path))
-
-
-@pytest.mark.parametrize("path", compiled, ids=_name)
-def test_compiled_predictors_stand_on_numpy(path):
-    """They are made from a model; once made, they need nothing of the library but each other."""
-    own = ("bayesvm._compiled", "bayesvm._files", "bayesvm._version")
-    stages = (
-        "bayesvm._core",
-        "bayesvm._fit.local",
-        "bayesvm._model",
-        "bayesvm._prediction",
-        "bayesvm._fit.rows",
-    )
-    if path.name == "folding.py":
-        assert all(_starts(name, *own, *stages) for name in _of_the_library(path))
-        assert _third_party(path) <= {"numpy", "scipy"}
-    else:
-        assert all(_starts(name, *own) for name in _of_the_library(path))
-        # torch, inside functions, for kernels and likelihoods that are code of their own.
-        assert _third_party(path) <= (
-            {"numpy", "torch"} if path.name in ("kernels.py", "readout.py") else {"numpy"}
-        )
-
-
-@pytest.mark.parametrize("path", streaming, ids=_name)
-def test_streaming_stands_on_the_stages_of_a_fit(path):
-    """Passes are sent to other processes: no estimator and no engine but the local one goes with them."""
-    above = ("bayesvm.estimators", "bayesvm.plotting", "bayesvm._persistence", "bayesvm._compiled")
-    assert not any(_starts(name, *above) for name in _of_the_library(path))
-    assert _third_party(path) <= {"torch", "numpy"} | (
-        {"pyarrow"} if path.name.startswith("arrow") else set()
+def _check(offenders: Iterable[str], exceptions: Iterable[str] = ()) -> None:
+    """Nothing breaks the rule but the exceptions, and all of those still do."""
+    offenders, exceptions = set(offenders), set(exceptions)
+    assert not offenders - exceptions, "breaks the rule:\n" + "\n".join(sorted(offenders - exceptions))
+    assert not exceptions - offenders, "an exception no longer needed:\n" + "\n".join(
+        sorted(exceptions - offenders)
     )
 
 
-@pytest.mark.parametrize("path", [*core, *inference, *middle], ids=_name)
-def test_stages_of_a_fit_do_not_know_of_streaming(path):
-    assert not any(_starts(name, "bayesvm._fit") for name in _of_the_library(path))
+# Imports point one way ------------------------------------------------------------------------
+
+# What every room may use.
+FOUNDATIONS = {"_files", "_lazy", "_progress", "_threads", "_version"}
+# The fit and what it makes: one room in several files.
+FIT = {"_callbacks", "_chains", "_fit", "_model", "_prediction"}
+ESTIMATORS = {"_base", "_linear", "_options", "_persistence", "_svc", "_svgp", "_top_k", "_validation"}
+# What users have: `from bayesvm import …` and the public modules without formulas.
+API = {"bayesvm", "_persistence", "_svc", "metrics"}
+
+# By room the other rooms of the library that it may import from, foundations apart.
+MAY_IMPORT: dict[str, set[str]] = {
+    **{room: set() for room in FOUNDATIONS},
+    "_core": set(),
+    "_inference": {"_core"},
+    **{room: {"_core", "_inference", *FIT} for room in FIT},
+    "_compiled": {"bayesvm", "_core", *FIT},
+    **{room: {"_core", "_inference", "_compiled", *FIT, *ESTIMATORS} for room in ESTIMATORS},
+    "bayesvm": {"_chains", "_compiled", "_prediction", *ESTIMATORS},
+    "kernels": {"_core"},
+    "metrics": set(),
+    "plotting": {"metrics"},
+    "nn": {"_core"},
+    "adversarial": {"_core", "nn"},
+    "distributed": {"_callbacks", "_fit", "_svc"},
+    "tables": API,
+    "active": {"_core", "_model", "tables", *API},
+    "report": {"plotting", "tables", *API},
+    "_cli": {"active", "plotting", "report", "tables", *API},
+    "__main__": {"_cli"},
+}
+
+# Fitting reads parameters and data through the estimators' modules still.
+IMPORTS_AGAINST_THE_ORDER = {
+    "bayesvm._fit.fitting imports bayesvm._options",
+    "bayesvm._fit.fitting imports bayesvm._validation",
+}
 
 
-@pytest.mark.parametrize("path", distributed, ids=_name)
-def test_the_cluster_stands_on_streaming_and_estimators(path):
-    own = ("bayesvm.distributed", "bayesvm._fit", "bayesvm.estimators", "bayesvm._lazy")
-    assert all(_starts(name, *own) for name in _of_the_library(path))
-    assert _third_party(path) <= {"numpy", "pandas", "sklearn"}  # Dask itself by dependencies.py
+def test_imports_point_one_way():
+    assert {module.room for module in MODULES.values()} == MAY_IMPORT.keys(), "say what the room may import"
+    offenders = [
+        f"{module.name} imports {name}"
+        for module in MODULES.values()
+        for name in module.ours
+        if MODULES[name].room not in {module.room, *FOUNDATIONS, *MAY_IMPORT[module.room]}
+    ]
+    _check(offenders, IMPORTS_AGAINST_THE_ORDER)
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if not _within(p, "distributed")], ids=_name)
-def test_nothing_knows_of_the_cluster(path):
-    assert not any(_starts(name, "bayesvm.distributed") for name in _of_the_library(path))
-
-
-@pytest.mark.parametrize("path", middle, ids=_name)
-def test_modules_below_the_estimators_do_not_import_them(path):
-    forbidden = ("bayesvm.estimators", "bayesvm.plotting")
-    assert not any(_starts(name, *forbidden) for name in _of_the_library(path))
-
-
-# What users of the library have: no formulas, no algorithms, no stages of a fit.
-PUBLIC = (
-    "bayesvm.BayesianSVC",
-    "bayesvm.load",
-    "bayesvm.save",
-    "bayesvm._version",
-    "bayesvm._svc",
-    "bayesvm._files",
-    "bayesvm._lazy",
-    "bayesvm.metrics",
-    "bayesvm._persistence",
-    "bayesvm.plotting",
-)
-
-
-def _allowed(path: Path) -> tuple[tuple[str, ...], set[str]]:
-    """Modules of the library and packages that a file of an application may import."""
-    science = {"numpy", "scipy", "sklearn"}
-    if _within(path, "tables"):
-        return (*PUBLIC, "bayesvm.tables"), science | {"pandas", "pyarrow", "skrub"}
-    if _within(path, "report"):
-        packages = science | {"pandas", "jinja2", "markupsafe", "matplotlib"}
-        return (*PUBLIC, "bayesvm.tables", "bayesvm.report"), packages
-    if _within(path, "datasets"):
-        return ("bayesvm_studies.datasets", "bayesvm._lazy"), {"numpy"}
-    if _within(path, "experiments"):
-        models = ("bayesvm.BinaryBayesianSVC", "bayesvm.OneVsRestBayesianSVC", "bayesvm.SVGPClassifier")
-        # Of the report only how figures come into a page; of torch what peers made with it need.
-        modules = (*PUBLIC, *models, "bayesvm_studies.datasets", "bayesvm_studies", "bayesvm.report._figures")
-        if _within(path.parent, "experiments") and path.parent.name == "images":
-            modules = (*modules, "bayesvm.nn")
-        if path.parent.name == "adversarial":
-            modules = (*modules, "bayesvm.adversarial")
-        if path.parent.name == "active":
-            modules = (*modules, "bayesvm.active")
-        return modules, science | {"jinja2", "matplotlib", "torch"}
-    packages = science | {"pandas", "typer", "rich"}
-    modules = ("bayesvm.active", "bayesvm.tables", "bayesvm.report", "bayesvm_studies", "bayesvm._cli")
-    return (*PUBLIC, *modules), packages
-
-
-@pytest.mark.parametrize("path", [p for p in FILES if _within(p, *APPLICATIONS)], ids=_name)
-def test_applications_use_the_public_face(path):
-    modules, packages = _allowed(path)
-    assert all(name == "bayesvm" or _starts(name, *modules) for name in _of_the_library(path))
-    assert _third_party(path) <= packages
-
-
-@pytest.mark.parametrize("path", [p for p in FILES if _within(p, "tables", "report", "datasets")], ids=_name)
-def test_only_the_command_line_knows_of_experiments(path):
-    assert not any(_starts(name, "bayesvm_studies") for name in _of_the_library(path))
-
-
-@pytest.mark.parametrize("path", [p for p in FILES if _within(p, "experiments")], ids=_name)
-def test_competitors_are_imported_when_they_run(path):
-    """They are optional, and one of them lives in another environment."""
-    assert not _third_party(path) & {"gpflow", "gpytorch", "lightgbm", "pmlb", "pooch", "tensorflow"}
-
-
-@pytest.mark.parametrize("path", [p for p in FILES if not _within(p, *APPLICATIONS)], ids=_name)
-def test_the_library_knows_nothing_of_its_applications(path):
-    applications = tuple(f"bayesvm.{name}" for name in APPLICATIONS)
-    if path.name == "__main__.py":
-        assert _of_the_library(path) <= {"bayesvm._cli", "bayesvm._cli.main"}
-    elif path.parent.name == "active" and path.name.startswith("label"):
-        # Labelling a table goes through the pipeline of tables; the loop itself knows arrays alone.
-        assert not any(
-            _starts(name, *set(applications) - {"bayesvm.tables"}) for name in _of_the_library(path)
-        )
-    else:
-        assert not any(_starts(name, *applications) for name in _of_the_library(path))
-
-
-@pytest.mark.parametrize("path", [p for p in FILES if _within(p, "estimators")], ids=_name)
-def test_estimators_hold_no_formulas(path):
-    """They may speak of kernels; likelihoods, quadrature and Gaussians are below them."""
-    core_parts = {name for name in _of_the_library(path) if _starts(name, "bayesvm._core")}
-    assert all(_starts(name, "bayesvm._core.kernels") or name == "bayesvm._core" for name in core_parts)
-
-
-@pytest.mark.parametrize("path", FILES, ids=_name)
-def test_library_imports_no_tests_examples_or_benchmarks(path):
-    tops = {name.split(".")[0] for name in _imports(path)}
-    assert not tops & {"tests", "examples", "benchmarks", "pytest", "hypothesis", "conftest"}
-
-
-@pytest.mark.parametrize("path", FILES, ids=_name)
-def test_no_file_is_long(path):
-    assert len(path.read_text().splitlines()) <= MAX_LINES
+def test_compiled_predictors_predict_without_the_library():
+    """A model is folded into one with the library at hand; the rest serves with numpy alone."""
+    offenders = []
+    for module in MODULES.values():
+        if module.room != "_compiled" or module.name == "bayesvm._compiled.folding":
+            continue
+        # In functions of a file only: kernels and likelihoods that are code of their user's.
+        at_the_top = _imported(module.tree.body)
+        own = ("bayesvm._compiled", "bayesvm._files", "bayesvm._version")
+        offenders += [
+            f"{module.name} imports {name}"
+            for name in at_the_top
+            if name.startswith("bayesvm") and not name.startswith(own)
+        ]
+        offenders += [
+            f"{module.name} imports {name}"
+            for name in module.packages_at_the_top - {"bayesvm", "numpy", *sys.stdlib_module_names}
+        ]
+    _check(offenders)
 
 
 def test_imports_have_no_cycles():
-    modules = {}
-    for path in FILES:
-        parts = list(path.relative_to(PACKAGE.parent).with_suffix("").parts)
-        if parts[-1] == "__init__":
-            parts.pop()
-        modules[".".join(parts)] = path
-    graph = {name: (_of_the_library(path) & set(modules)) - {name} for name, path in modules.items()}
     # A package's __init__ gathers its own modules; they may name the package.
-    for name, path in modules.items():
-        graph[name] -= {p for p in graph[name] if name.startswith(p + ".")}
-        if path.name == "__init__.py" and name == "bayesvm":
-            graph[name] = set()
-    done: set[str] = set()
-
-    def visit(name: str, trail: tuple[str, ...]) -> None:
-        assert name not in trail, f"import cycle: {' -> '.join((*trail, name))}"
-        if name not in done:
-            for child in sorted(graph[name]):
-                visit(child, (*trail, name))
-            done.add(name)
-
-    for name in graph:
-        visit(name, ())
+    graph = {
+        name: {other for other in module.ours if not name.startswith(other + ".")}
+        for name, module in MODULES.items()
+        if name != "bayesvm"
+    }
+    for name in graph:  # commands take helpers from the file that imports them when they run
+        if name.startswith("bayesvm._cli"):
+            graph[name] -= {"bayesvm._cli.app"}
+    TopologicalSorter(graph).prepare()  # its error names the cycle
 
 
-OPTIONAL = {
-    *(
-        "art",
-        "arviz",
-        "cloudpickle",
-        "dask",
-        "distributed",
-        "hypothesis",
-        "jinja2",
-        "matplotlib",
-        "pandas",
-        "polars",
-        "pyarrow",
-    ),
-    *("pytest", "rich", "skops", "skrub", "typer"),
-    *("gpytorch", "lightgbm", "pmlb", "pooch", "safetensors", "scikit_posthocs", "skactiveml"),
+def test_imports_are_absolute():
+    _check(
+        module.name
+        for module in MODULES.values()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom) and node.level
+    )
+
+
+def test_nothing_imports_studies_tests_or_examples():
+    outside = {"bayesvm_studies", "benchmarks", "conftest", "examples", "hypothesis", "pytest", "tests"}
+    _check(
+        f"{module.name} imports {package}"
+        for module in MODULES.values()
+        for package in module.packages & outside
+    )
+
+
+def test_inference_never_names_a_likelihood():
+    _check(
+        module.name
+        for module in MODULES.values()
+        if module.room == "_inference" and ("BinaryHinge" in module.text or "MulticlassHinge" in module.text)
+    )
+
+
+def test_formulas_stay_below_the_estimators():
+    """Of the core, estimators may speak of kernels; the rest comes through the fit."""
+    estimators = {"_base", "_linear", "_svc", "_svgp"}
+    offenders = [
+        f"{module.name} imports {name}"
+        for module in MODULES.values()
+        if module.room in estimators
+        for name in module.ours
+        if name.startswith("bayesvm._core") and not name.startswith("bayesvm._core.kernels")
+    ]
+    _check(offenders, {"bayesvm._linear imports bayesvm._core.linalg"})
+
+
+# Packages of others ---------------------------------------------------------------------------
+
+SCIENCE = {"numpy", "scipy", "sklearn"}
+# By room the packages it may import, at the top of a file or in a function.
+PACKAGES: dict[str, set[str]] = {
+    **{room: {"torch"} for room in FOUNDATIONS},
+    "_core": {"torch"},
+    "_inference": {"torch"},
+    **{room: {"numpy", "pyarrow", "sklearn", "torch"} for room in FIT},
+    "_compiled": {"numpy", "scipy", "torch"},
+    **{room: {"numpy", "skops", "sklearn", "torch"} for room in ESTIMATORS},
+    "bayesvm": set(),
+    "kernels": set(),
+    "metrics": {"numpy", "scipy"},
+    "plotting": {"matplotlib", "numpy", "sklearn"},
+    "nn": {"numpy", "safetensors", "sklearn", "torch"},
+    "adversarial": {"art", "numpy", "sklearn", "torch"},
+    "distributed": {"numpy", "pandas", "sklearn"},  # Dask itself by name, with a word on how to install it
+    "tables": SCIENCE | {"pandas", "pyarrow", "skrub"},
+    "active": SCIENCE | {"pandas", "skactiveml", "torch"},
+    "report": SCIENCE | {"jinja2", "markupsafe", "matplotlib", "pandas"},
+    "_cli": SCIENCE | {"pandas", "rich", "typer"},
+    "__main__": set(),
 }
+# Packages that one or two files of a room need, because they subclass or speak for them.
+NEEDED_BY = {
+    "art": {"bayesvm.adversarial._detector", "bayesvm.adversarial._estimator"},
+    "skactiveml": {"bayesvm.active._policies"},
+    "skops": {"bayesvm._persistence"},
+}
+OPTIONAL = {
+    *("art", "arviz", "cloudpickle", "dask", "distributed", "hypothesis", "jinja2", "matplotlib", "pandas"),
+    *("polars", "pyarrow", "pytest", "rich", "safetensors", "skactiveml", "skops", "skrub", "typer"),
+    *("gpytorch", "lightgbm", "pmlb", "pooch", "scikit_posthocs"),
+}
+HEAVY = OPTIONAL | SCIENCE | {"torch"}
+
+
+def test_rooms_import_the_packages_they_need_and_no_others():
+    _check(
+        f"{module.name} imports {package}"
+        for module in MODULES.values()
+        for package in module.packages
+        if package not in PACKAGES[module.room] or module.name not in NEEDED_BY.get(package, {module.name})
+    )
+
+
+def test_optional_packages_are_imported_when_they_are_used():
+    """At the top of a file they would be imported with the library."""
+    applications = {"plotting", "tables", "report", "_cli"}
+    _check(
+        f"{module.name} imports {package}"
+        for module in MODULES.values()
+        if module.room not in applications
+        for package in module.packages_at_the_top & OPTIONAL
+    )
 
 
 def _loaded_by(statement: str, before: str = "pass") -> set[str]:
@@ -355,53 +302,161 @@ def _loaded_by(statement: str, before: str = "pass") -> set[str]:
     return set(out.stdout.split())
 
 
-def test_importing_the_library_pulls_in_no_optional_package():
-    """Beyond what scikit-learn, which looks for pandas, and rich for its callbacks, imports by itself."""
-    before = "import contextlib, sklearn.base, sklearn.utils.validation\n"
-    before += "with contextlib.suppress(ImportError): import sklearn.callback"
-    assert not _loaded_by("import bayesvm; bayesvm.BayesianSVC", before) & OPTIONAL
+def test_importing_packages_is_light():
+    """Names come when they are used, so that ``bayesvm --help`` comes at once."""
+    packages = ", ".join(
+        f"bayesvm.{name}" for name in ("active", "adversarial", "distributed", "nn", "tables")
+    )
+    assert not _loaded_by(f"import {packages}, bayesvm._cli, bayesvm.__main__") & HEAVY - {"typer"}
 
 
-def test_importing_the_library_leaves_networks_alone():
-    program = "import sys, bayesvm; bayesvm.BayesianSVC; assert 'bayesvm.nn' not in sys.modules"
-    subprocess.run([sys.executable, "-c", program], check=True)
-    assert "torch" not in _loaded_by("import bayesvm.nn")
-    assert not _loaded_by("import bayesvm.nn; bayesvm.nn.BayesianSVMHead") & (OPTIONAL | {"sklearn", "scipy"})
+# scikit-learn looks for pandas, and for rich for its callbacks, by itself.
+_SKLEARN = """import contextlib, sklearn.base, sklearn.utils.validation
+with contextlib.suppress(ImportError): import sklearn.callback"""
 
 
-def test_active_learning_does_without_the_package_whose_contract_it_follows():
-    assert "torch" not in _loaded_by("import bayesvm.active")
-    light = "import bayesvm.active as a; a.ActiveLearner, a.Labelling, a.variation_ratio_scores"
-    assert "skactiveml" not in _loaded_by(light)
+@pytest.mark.parametrize(
+    ("names", "before", "unwanted"),
+    [
+        ("import bayesvm; bayesvm.BayesianSVC", _SKLEARN, OPTIONAL),
+        ("import bayesvm.nn; bayesvm.nn.BayesianSVMHead", "pass", OPTIONAL | {"scipy", "sklearn"}),
+        (
+            "import bayesvm.active as a; a.ActiveLearner, a.RULES, a.variation_ratio_scores",
+            "pass",
+            {"skactiveml"},
+        ),
+        (
+            "import bayesvm.adversarial as a; a.score_images, a.fgsm, a.AdaptiveAttack, a.roc_auc",
+            "pass",
+            OPTIONAL | {"scipy", "sklearn"},
+        ),
+    ],
+    ids=["estimator", "head", "active", "adversarial"],
+)
+def test_a_name_brings_only_the_packages_it_needs(names, before, unwanted):
+    assert not _loaded_by(names, before) & unwanted
 
 
-def test_importing_the_cluster_is_light():
-    assert not _loaded_by("import bayesvm.distributed") & (OPTIONAL | {"numpy", "sklearn", "torch"})
+# Files and classes ----------------------------------------------------------------------------
+
+MAX_LINES = 600
 
 
-def test_importing_scores_and_attacks_does_without_the_toolbox():
-    assert "torch" not in _loaded_by("import bayesvm.adversarial")
-    light = "import bayesvm.adversarial as a; a.score_images, a.fgsm, a.AdaptiveAttack, a.roc_auc"
-    assert not _loaded_by(light) & (OPTIONAL | {"sklearn", "scipy"})
+def test_no_file_is_long():
+    _check(name for name, module in MODULES.items() if len(module.text.splitlines()) > MAX_LINES)
 
 
-def test_importing_the_applications_is_light():
-    """Names come when they are used, so that help comes at once."""
-    loaded = _loaded_by("import bayesvm, bayesvm.tables, bayesvm._cli, bayesvm.__main__")
-    assert not loaded & (OPTIONAL | {"numpy", "scipy", "sklearn", "torch"})
-    loaded = _loaded_by("import bayesvm_studies.datasets, bayesvm_studies, bayesvm_studies.worker")
-    loaded |= _loaded_by("import bayesvm_studies.images")
-    loaded |= _loaded_by("import bayesvm_studies.active, bayesvm_studies.adversarial")
-    assert not loaded & (OPTIONAL | {"numpy", "scipy", "sklearn", "torch"})
+def test_modules_are_public_or_start_with_an_underscore():
+    """All of ``_core`` is private; in a public package each file says so itself."""
+    _check(
+        name
+        for name in MODULES
+        if name != "bayesvm"
+        and not any(part.startswith("_") for part in name.split("."))
+        and name.removeprefix("bayesvm.") not in PUBLIC_MODULES
+    )
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if not _within(p, "plotting", *APPLICATIONS)], ids=_name)
-def test_optional_packages_are_imported_where_they_are_used_if_at_all(path):
-    """At the top of a file they would be imported with the library."""
-    tops = set()
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Import):
-            tops |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            tops.add((node.module or "").split(".")[0])
-    assert not tops & OPTIONAL
+# A file that only one other imports is usually a part of that other. Not so where a package or a
+# registry lists its members, one file each; for the rest a reason is given.
+REGISTRIES = {"bayesvm._cli.app", "bayesvm._core.likelihoods", "bayesvm._inference.methods"}
+ONE_IMPORTER = {
+    "bayesvm._cli.label_dialogue": "questions and answers, apart from the command's arguments",
+    "bayesvm._compiled.files": "a file format",
+    "bayesvm._compiled.folding": "the only part of compiled predictors that needs the library",
+    "bayesvm._core.feature_gradient": "a formula with its own tests",
+    "bayesvm._core.kernels.tabulated": "a formula with its own tests",
+    "bayesvm._fit.partial_fit": "a way to fit",
+    "bayesvm._fit.polish": "a step of streamed fits",
+    "bayesvm._fit.sources": "where rows come from",
+    "bayesvm._fit.streamed": "a way to fit",
+    "bayesvm._fit.sweeps": "a step of streamed fits",
+    "bayesvm._top_k": "a mixin",
+    "bayesvm.active": "public",
+    "bayesvm.active._record": "a file format",
+    "bayesvm.distributed._engine": "map-reduce on Dask",
+    "bayesvm.nn._checkpoint": "a file format",
+    "bayesvm.nn._cuda": "CUDA graphs",
+    "bayesvm.nn._features": "a module with its own state",
+    "bayesvm.nn._hybrid_files": "a file format",
+    "bayesvm.nn._hybrid_network": "a module with its own state",
+    "bayesvm.nn._overlap": "overlapped communication",
+    "bayesvm.plotting": "public",
+    "bayesvm.report._figures": "figures of the report",
+    "bayesvm.report._table": "a section of the report",
+    "bayesvm.tables._text": "texts become numbers",
+}
+
+
+def test_a_file_with_one_importer_has_a_reason():
+    importers = defaultdict(set)
+    for name, module in MODULES.items():
+        for other in module.ours:
+            importers[other].add(name)
+    offenders = []
+    for name, known in importers.items():
+        (importer, *others) = known
+        is_gathered = MODULES[importer].path.name == "__init__.py" or importer in REGISTRIES
+        if not others and not is_gathered and importer != "bayesvm.__main__":
+            offenders.append(name)
+    _check(offenders, ONE_IMPORTER)
+
+
+# Two concepts, two names.
+CLASSES_OF_ONE_NAME = {
+    *("Calibration", "Draws", "Evaluation", "Head", "LoadedModel", "Natural", "PairTerms", "Record"),
+    *("Trained", "_Job", "_Kept"),
+}
+
+
+def test_a_class_name_is_defined_once():
+    seen: set[str] = set()
+    twice = set()
+    for module in MODULES.values():
+        for node in module.classes:
+            (twice if node.name in seen else seen).add(node.name)
+    _check(twice, CLASSES_OF_ONE_NAME)
+
+
+# Deeper than a class of ours that derives from another of ours.
+DEEP_CLASSES = {
+    *("BayesianSVC", "BinaryBayesianSVC", "DaskBayesianSVC", "LinearBayesianSVC"),
+    *("OneVsRestBayesianSVC", "SVGPClassifier"),
+}
+
+
+def test_inheritance_is_at_most_two_deep():
+    bases = defaultdict(set)
+    for module in MODULES.values():
+        for node in module.classes:
+            bases[node.name] |= {ast.unparse(base).split("[")[0].split(".")[-1] for base in node.bases}
+
+    def depth(name: str) -> int:
+        return 1 + max((depth(base) for base in bases[name] & bases.keys() - {name}), default=0)
+
+    _check({name for name in list(bases) if depth(name) > 2}, DEEP_CLASSES)
+
+
+# The way of the data --------------------------------------------------------------------------
+
+MOST_FILES_OF_A_FIT = 36
+
+
+def test_a_fit_passes_few_files():
+    """Who follows ``fit(X, y)`` opens this many files."""
+    X, y = load_iris(return_X_y=True)
+    BayesianSVC().fit(X, y)  # imports what comes when it is used
+    files = set()
+
+    def called(frame, event, _):
+        if event == "call" and Path(frame.f_code.co_filename).is_relative_to(SOURCE / "bayesvm"):
+            files.add(frame.f_code.co_filename)
+
+    threading.setprofile(called)
+    sys.setprofile(called)
+    try:
+        BayesianSVC().fit(X, y)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    assert len(files) <= MOST_FILES_OF_A_FIT, "\n".join(sorted(files))
