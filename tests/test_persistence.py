@@ -3,20 +3,22 @@
 import io
 import os
 import pickle
+import re
 import zipfile
 from dataclasses import dataclass
+from pathlib import Path
 
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import bayesvm
-from bayesvm import BayesianSVC, SVGPClassifier
+from bayesvm import BayesianSVC, CompiledPredictor, SVGPClassifier
 from bayesvm._core.likelihoods import Softmax
 from bayesvm._persistence import TRUSTED_TYPES
 from bayesvm.kernels import KERNEL_NAMES, RBF
@@ -185,6 +187,61 @@ def test_trusted_types_exist_and_are_no_functions():
         assert isinstance(getattr(importlib.import_module(module), attribute), type)
     foreign = {name for name in TRUSTED_TYPES if not name.startswith("bayesvm.")}
     assert foreign == {"numpy.dtype", "skrub._datetime_encoder.DatetimeEncoder", "skrub._to_str.ToStr"}
+
+
+def rewritten(path, change):
+    """The model file with its description changed, as another version would have written it."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+        comment = archive.comment
+    members["schema.json"] = change(members["schema.json"].decode()).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.comment = comment
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+def test_files_of_the_first_version_load():
+    """Saved before modules were merged and made private, when all had other names."""
+    folder = Path(__file__).parent / "data"
+    known = np.load(folder / "first_version.npz")
+    model = bayesvm.load(folder / "first_version.skops")
+    assert_allclose(model.predict_proba(known["X"]), known["proba"], rtol=0, atol=1e-9)
+    predictor = CompiledPredictor.load(folder / "first_version_compiled.npz")
+    assert_allclose(predictor.predict_proba(known["X"]), known["proba"], atol=1e-4)
+
+
+def test_types_that_have_moved_are_found_by_their_names(tmp_path):
+    X, y = three_blobs(30)
+    pipe = make_pipeline(StandardScaler(), BayesianSVC(kernel="linear + matern52", **FAST)).fit(X, y)
+    path = bayesvm.save(pipe, tmp_path / "old.skops")
+
+    def moved(schema):
+        return re.sub(r'"bayesvm\.[\w.]+"', '"bayesvm.elsewhere.then"', schema)
+
+    again = bayesvm.load(rewritten(path, moved))
+    assert_array_equal(again.predict_proba(X), pipe.predict_proba(X))
+    foreign = rewritten(bayesvm.save(BayesianSVC(kernel=Foreign()), tmp_path / "foreign.skops"), moved)
+    with pytest.raises(ValueError, match=r"does not trust.*Foreign"):
+        bayesvm.load(foreign)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda schema: schema.replace('"Model"', '"ModelOfThen"'),
+        lambda schema: schema.replace('"n_inducing"', '"n_points"').replace("bayesvm._svc", "bayesvm.svc"),
+        lambda schema: schema.replace('"temperature"', '"heat"').replace("bayesvm._svc", "bayesvm.svc"),
+    ],
+    ids=["type", "parameter", "field"],
+)
+def test_old_models_that_do_not_fit_are_refused(change, tmp_path):
+    X, y = three_blobs(30)
+    path = bayesvm.save(BayesianSVC(**FAST).fit(X, y), tmp_path / "old.skops")
+    version = bayesvm.__version__
+    with pytest.raises(ValueError, match=rf"written by bayesvm {version}, and .*; fit the model again$"):
+        bayesvm.load(rewritten(path, change))
 
 
 def test_files_that_are_no_models(tmp_path):

@@ -1,20 +1,30 @@
-"""Saving models to a file that runs no code when loaded (skops underneath)."""
+"""Saving models to a file that runs no code when loaded (skops underneath).
+
+A model file names the type of each of its objects. Only types that skops,
+this module or the caller trusts are made from it.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+import io
+import json
 import os
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from bayesvm._compiled import CompiledPredictor
 from bayesvm._files import replacing
+from bayesvm._version import __version__
 
 # Every type that a saved model may contain besides those that skops trusts
 # itself. Types outside these lists are refused; so are bound methods, always.
 
-# Ours: plain data, reviewed to run nothing when it is rebuilt.
+# Ours: plain data, reviewed to run nothing when it is rebuilt. No two have the
+# same name, so that files of versions that had them in other modules load too.
 _OURS = [
     "bayesvm._core.kernels.additive.AdditiveRBF",
     "bayesvm._core.kernels.compose.Product",
@@ -54,7 +64,10 @@ _SKRUB = [
 _NUMPY = ["numpy.dtype"]
 TRUSTED_TYPES = [*_OURS, *_SKRUB, *_NUMPY]
 
-# What goes wrong outside a model file, and is no sign of a damaged one.
+_MODULE_OF = {name: module for module, _, name in (path.rpartition(".") for path in _OURS)}
+_SCHEMA = "schema.json"
+
+# Errors that are no sign of a damaged file.
 _OF_THE_SYSTEM = (ImportError, FileNotFoundError, PermissionError, MemoryError)
 
 
@@ -76,9 +89,11 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> Path:
         raise TypeError(
             "a compiled predictor has files of its own: predictor.save(path), CompiledPredictor.load(path)"
         )
-    io = _skops_io()
+    skops = _skops_io()
     with replacing(path) as part:
-        io.dump(estimator, part, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+        skops.dump(estimator, part, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+        with zipfile.ZipFile(part, "a") as archive:
+            archive.comment = f"bayesvm {__version__}".encode()
     return Path(path)
 
 
@@ -97,39 +112,121 @@ def load(path: str | os.PathLike[str], trusted: Iterable[str] = ()) -> Any:
     Raises
     ------
     ValueError
-        If the file is not a model, or contains a type that neither skops nor
-        this library nor the caller trusts.
+        If the file is not a model, contains a type that neither skops nor
+        this library nor the caller trusts, or is of an earlier version whose
+        models this one cannot use.
     """
     if isinstance(trusted, str):
         raise ValueError(
             f"trusted={trusted!r} is not valid; it must be a list of names, such as [{trusted!r}]"
         )
     all_trusted = [*TRUSTED_TYPES, *trusted]
-    io = _skops_io()
+    skops = _skops_io()
     source = Path(path)
     if not source.exists():
         raise FileNotFoundError(f"there is no model file {str(path)!r}")
     try:
-        unknown = sorted(set(io.get_untrusted_types(file=source)) - set(all_trusted))
+        old = _with_current_modules(source)
+        found = skops.get_untrusted_types(**({"file": source} if old is None else {"data": old}))
+        unknown = sorted(set(found) - set(all_trusted))
     except _OF_THE_SYSTEM:
         raise
     except Exception as error:  # damaged files fail in any way
         raise ValueError(
             f"{source} is not a model file; give one that 'bayesvm fit' or bayesvm.save wrote"
         ) from error
+    if old is not None and any(name.startswith("bayesvm.") for name in unknown):
+        raise ValueError(_refusal(source))
     if unknown:
         raise ValueError(
             f"{source} contains types that bayesvm does not trust: {unknown}. If you know them and "
             f"where the file comes from, name them: bayesvm.load(path, trusted={unknown})"
         )
     try:
-        return io.load(source, trusted=all_trusted)
+        if old is None:
+            return skops.load(source, trusted=all_trusted)
+        estimator = skops.loads(old, trusted=all_trusted)
     except ModuleNotFoundError as error:
         raise ImportError(f"{source} needs {error.name}: pip install 'bayesvm[cli]'") from error
     except _OF_THE_SYSTEM:
         raise
     except Exception as error:
+        if old is not None:
+            raise ValueError(_refusal(source)) from error
         kind = type(error).__name__
         raise ValueError(
             f"{source} is not a model file that this version can load, or it is damaged ({kind}: {error})"
         ) from error
+    if not all(_is_complete(part) for part in _parts(estimator)):
+        raise ValueError(_refusal(source))
+    return estimator
+
+
+# --- Files of earlier versions, which had the same types in other modules.
+
+
+def _with_current_modules(source: Path) -> bytes | None:
+    """The file with its types in their present modules; None if they are there already."""
+    with zipfile.ZipFile(source) as archive:
+        schema = json.loads(archive.read(_SCHEMA))
+        if not sum(_move(node) for node in _nodes(schema)):
+            return None
+        moved = io.BytesIO()
+        with zipfile.ZipFile(moved, "w") as target:
+            for entry in archive.infolist():
+                text = json.dumps(schema) if entry.filename == _SCHEMA else archive.read(entry)
+                target.writestr(entry, text)
+    return moved.getvalue()
+
+
+def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
+    """All objects that a file describes."""
+    if isinstance(schema, dict):
+        yield schema
+    for value in schema.values() if isinstance(schema, dict) else schema:
+        if isinstance(value, (dict, list)):
+            yield from _nodes(value)
+
+
+def _move(node: dict[str, Any]) -> bool:
+    """Put a type of ours into its present module; whether it, or an unknown one, was elsewhere."""
+    module, name = node.get("__module__"), node.get("__class__")
+    if not isinstance(module, str) or not module.startswith("bayesvm."):
+        return False
+    current = _MODULE_OF.get(str(name), module)
+    node["__module__"] = current
+    return current != module or name not in _MODULE_OF
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """The objects of our types inside an estimator, and itself."""
+    if type(value).__module__.startswith("bayesvm."):
+        yield value
+    inner: Iterable[Any] = ()
+    if isinstance(value, dict):
+        inner = value.values()
+    elif isinstance(value, (list, tuple)):
+        inner = value
+    elif hasattr(value, "__dict__") and not isinstance(value, type):
+        inner = vars(value).values()
+    for item in inner:
+        yield from _parts(item)
+
+
+def _is_complete(part: Any) -> bool:
+    """Whether an object has the fields, or an estimator the parameters, that its type has now."""
+    kind = type(part)
+    if dataclasses.is_dataclass(kind):
+        names = {field.name for field in dataclasses.fields(kind)}
+    else:
+        names = set(inspect.signature(kind.__init__).parameters) - {"self"}
+    return names <= vars(part).keys()
+
+
+def _refusal(source: Path) -> str:
+    with zipfile.ZipFile(source) as archive:
+        writer = archive.comment.decode("utf-8", errors="replace")
+    return (
+        f"{source} was written by {writer or 'an earlier version of bayesvm'}, and bayesvm {__version__} "
+        "cannot load it; fit the model again"
+    )
