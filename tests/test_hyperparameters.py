@@ -8,11 +8,11 @@ import torch
 
 from bayesvm._core.kernels import RBF, resolve_kernel
 from bayesvm._core.likelihoods import BinaryHinge, MulticlassHinge
-from bayesvm._core.sites import dense_statistics
+from bayesvm._core.sites import dense_statistics, ridge_sites, ridge_statistics, ridge_target
 from bayesvm._fit import kernel as hyperparameters
-from bayesvm._fit.kernel import LearningOptions, LearningSample, learn_kernel, start_sites
+from bayesvm._fit.kernel import LearningOptions, LearningSample, learn_kernel
 from bayesvm._progress import silent
-from tests.problems import classification_rows, uniform
+from tests.problems import classification_rows, normal, uniform
 from tests.reference import gaussian_from_sites, multiclass_hinge_on_fine_grid
 
 
@@ -41,7 +41,7 @@ def _objective(rows, params, Z, J, bound_weight, loo_weight, scale, T):
     Each row stands for ``scale`` rows; one unit of it leaves with all it stands for.
     """
     y, weight, N = rows.y, scale * rows.weight, len(rows)
-    W, G = start_sites(y, J, True, rows.X)
+    W, G = ridge_sites(ridge_target(y, J, True, rows.X))
     K = rows.kernel.cross(params, Z, Z)
     K = K + 1e-9 * K.diagonal().mean() * torch.eye(len(Z)).double()
     A = torch.linalg.solve(torch.linalg.cholesky(K), rows.kernel.cross(params, Z, rows.X)).mT
@@ -134,15 +134,19 @@ def test_objective_and_gradient_are_those_of_the_slow_objective(
 
 def test_start_is_a_ridge_regression_on_centred_targets():
     y = torch.tensor([0, 2, 1, 2])
-    W, G = start_sites(y, 3, True, torch.zeros(1).double())
-    assert bool((W[0, 0] == W).all())
-    target = G / W
+    target = ridge_target(y, 3, True, torch.zeros(1).double())
     torch.testing.assert_close(target.sum(1), torch.zeros(4).double(), atol=1e-14, rtol=0)
     assert torch.equal(target.argmax(1), y)
     margins = target.gather(1, y[:, None]) - target.sort(1).values[:, :2]
     torch.testing.assert_close(margins, torch.full((4, 2), 2.0).double())
-    W, G = start_sites(torch.tensor([0, 1]), 1, False, torch.zeros(1).double())
-    torch.testing.assert_close(G / W, torch.tensor([[-1.0], [1.0]]).double())
+    binary = ridge_target(torch.tensor([0, 1]), 1, False, torch.zeros(1).double())
+    assert binary.tolist() == [[-1.0], [1.0]]
+    A, weight = normal(4, 2, seed=1), uniform(4, seed=2)
+    W, G = ridge_sites(target)
+    precision, linear = dense_statistics(A, weight[:, None] * W, weight[:, None] * G)
+    common, same = ridge_statistics(A, target, weight)
+    torch.testing.assert_close(precision, common.expand(3, -1, -1))
+    torch.testing.assert_close(linear, same)
 
 
 def test_learning_raises_the_bound_and_moves_every_parameter():
@@ -237,6 +241,6 @@ def test_returned_natural_parameters_are_sites_under_the_returned_kernel():
     learned = _learn(rows, MulticlassHinge(), _options(damping=0.0), steps=1)
     moved = type(rows)(rows.X, rows.y, rows.weight, rows.key, rows.kernel, learned.params, learned.Z, 3)
     A, _ = moved.features(rows.X)
-    precision, linear = dense_statistics(A, *start_sites(rows.y, 3, True, rows.X))
+    precision, linear = dense_statistics(A, *ridge_sites(ridge_target(rows.y, 3, True, rows.X)))
     torch.testing.assert_close(learned.natural.precision, precision + torch.eye(5).double())
     torch.testing.assert_close(learned.natural.linear, linear)

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from bayesvm import _prediction
+from bayesvm._core.calibration import Deviations, fit_calibration
 from bayesvm._core.kernels import RBF
 from bayesvm._core.likelihoods import BinaryHinge, MulticlassHinge, Probabilities, Softmax
-from bayesvm._fit.calibration import Deviations, fit_calibration
 from bayesvm._fit.leave_one_out import leave_one_out, summarise
 from bayesvm._fit.rows import Scaler, fit_scaler
 from bayesvm._fit.train import Trained

@@ -1,6 +1,6 @@
 """Which defaults to take: variations of them on splits that judge nothing.
 
-Each variation changes one number of ``bayesvm._fit.defaults`` or one constructor
+Each variation changes one number of ``bayesvm._fit.defaults`` or of the calibration, or one constructor
 argument. Results are appended one fit at a time and a stopped run goes on.
 docs/defaults.md says what was concluded; split 42 is kept for quality.py.
 """
@@ -23,6 +23,7 @@ from _contest import Record, data_folder, load_split, read_results, small_sets
 from sklearn.metrics import log_loss
 
 from bayesvm import BayesianSVC
+from bayesvm._core import calibration
 from bayesvm._fit import defaults
 from bayesvm.kernels import RBF, AdditiveRBF, Linear, Sum
 from bayesvm_studies.store import unpack_lines
@@ -72,15 +73,20 @@ VARIATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "sampled rivals": ({}, {"rivals": "sampled"}),
     "mean rivals": ({}, {"rivals": "mean"}),
 }
-_ORIGINAL = {name: getattr(defaults, name) for name in dir(defaults) if name.isupper()}
+_ORIGINAL = {
+    name: (module, getattr(module, name))
+    for module in (calibration, defaults)
+    for name in dir(module)
+    if name.isupper()
+}
 
 
 def run_task(folder: Path, data: str, seed: int, variation: str, version: str) -> Record:
     """A record of one fit of one variation."""
     torch.set_num_threads(1)
     numbers, arguments = VARIATIONS[variation]
-    for name, value in {**_ORIGINAL, **numbers}.items():
-        setattr(defaults, name, value)
+    for name, (module, value) in _ORIGINAL.items():
+        setattr(module, name, numbers.get(name, value))
     split = load_split(folder, data, seed)
     record: Record = {"data": data, "split": seed, "model": variation, "version": version}
     with warnings.catch_warnings():

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from bayesvm import BayesianSVC
-from bayesvm._fit import calibration
+from bayesvm._core import calibration
 from bayesvm.active import ActiveLearner
 from bayesvm_studies.datasets import load
 
@@ -50,12 +50,12 @@ def main() -> None:
     """Try every number of rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data")
-    parser.add_argument("--fewest", type=float, nargs="+", default=[calibration._FEWEST])
+    parser.add_argument("--fewest", type=float, nargs="+", default=[calibration.FEWEST_OF_CLASS])
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     found = {}
     for fewest in options.fewest:
-        calibration._FEWEST = fewest
+        calibration.FEWEST_OF_CLASS = fewest
         found[f"{fewest:g}"] = means = averaged(options.data)
         for query, (predicted, by_mean) in means.items():
             print(f"{fewest:g} rows, {query:2d} queries: predict {predicted:.3f}, largest mean {by_mean:.3f}")

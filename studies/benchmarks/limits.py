@@ -32,6 +32,7 @@ from _problems import clusters  # noqa: E402
 
 from bayesvm import BayesianSVC  # noqa: E402
 from bayesvm._core import gaussian, linalg  # noqa: E402
+from bayesvm._core.elbo import elbo  # noqa: E402
 from bayesvm._core.gaussian import Gaussian, Natural  # noqa: E402
 from bayesvm._core.kernels import RBF  # noqa: E402
 from bayesvm._fit.kernel import choose_inducing  # noqa: E402
@@ -89,7 +90,7 @@ class Problem:
         """Kernel matrix, whitening, rivals, sites, statistics, the bound and the new q."""
         rows = replace(self.rows)  # features and the factor of K_ZZ are made anew
         now = evaluate(rows, _RULE, self.q, self.base, 4)
-        bound = now.value - float(gaussian.kl_divergence(self.q, self.prior).sum())
+        bound = elbo(now.value, float(gaussian.kl(self.q, self.prior).sum()))
         return bound, self.natural.towards(now.target, _STEP).posterior(True)[1]
 
 

@@ -119,7 +119,7 @@ class SweepProblem:
         base = Natural.prior(self.q.m.shape[0], self.sample.Lz)
         prior = gaussian.prior(*self.q.m.shape, self.sample.Lz)
         # The bound: its value is waited for, as a fit does.
-        float(sums.value - gaussian.kl_divergence(self.q, prior).sum())
+        float(sums.value - gaussian.kl(self.q, prior).sum())
         return self.natural.towards(base.plus(sums.precision, sums.linear), STEP).posterior(True)[1]
 
 
@@ -228,10 +228,10 @@ def stages(device: str, into: dict[str, float]) -> Iterator[None]:
         (rivals, "drawn_argmax", "rivals"),
         (rivals, "grouped_pairs", "groups"),
         (pairs, "moments", "moments"),
-        (rivals, "augmented_pair", "sites"),
+        (rivals, "pair_bound", "sites"),
         (pairs, "add_statistics", "sums"),
         (Natural, "posterior", "posterior"),
-        (gaussian, "kl_divergence", "bound"),
+        (gaussian, "kl", "bound"),
         (gaussian, "roots", "roots"),
         (rivals.Draws, "of_factor", "draws"),
     ]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from bayesvm._core.likelihoods import MulticlassHinge, augmented_pair
+from bayesvm._core.likelihoods import MulticlassHinge, pair_bound
 from tests.problems import moments
 from tests.reference import (
     multiclass_hinge_by_quadrature,
@@ -118,7 +118,7 @@ def test_scoring_one_rival_at_the_mean_is_no_bound_on_the_exact_value():
     y = torch.zeros(1, dtype=torch.long)
     F, s2 = torch.zeros(1, n_classes).double(), torch.ones(1, n_classes).double()
     exact = LIKELIHOOD.row_terms(y, F, s2).value
-    one = augmented_pair(F[:, 0], F[:, 1], s2[:, 0], s2[:, 1]).value
+    one = pair_bound(F[:, :2], s2[:, :2]).value
     assert float(one) > float(exact) + 1.0
 
 

@@ -35,9 +35,7 @@ def test_bound_of_all_rows_is_the_bound_of_coordinate_ascent(rule):
     rows = classification_rows(40, 3, 6, seed=0)
     q = settle(rows, RULES[0], 3, steps=3)
     base = Natural.prior(3, rows.Lz)
-    direct = (
-        evaluate(rows, rule, q, base, 0).value - gaussian.kl_divergence(q, gaussian.prior(3, 6, q.m)).sum()
-    )
+    direct = evaluate(rows, rule, q, base, 0).value - gaussian.kl(q, gaussian.prior(3, 6, q.m)).sum()
     assert _estimate(rows, rule, q, torch.arange(40))[0] == pytest.approx(float(direct), abs=1e-7)
 
 
@@ -80,7 +78,7 @@ def test_divergence_is_that_from_the_base():
     q = settle(rows, RULES[0], 3, steps=3)
     p = gaussian.from_natural(*_taught(rows))
     (ours, _), (prior, _) = (_estimate(rows, RULES[0], q, torch.arange(40), p=x) for x in (p, None))
-    difference = gaussian.kl_divergence(q, p) - gaussian.kl_divergence(q, gaussian.prior(3, 6, q.m))
+    difference = gaussian.kl(q, p) - gaussian.kl(q, gaussian.prior(3, 6, q.m))
     assert ours - prior == pytest.approx(-float(difference.sum()), abs=1e-9)
     assert abs(prior - ours) > 1.0
 

@@ -11,8 +11,8 @@ from bayesvm._core.likelihoods import (
     AugmentedBinaryHinge,
     BinaryHinge,
     MulticlassHinge,
-    augmented_pair,
     expected,
+    pair_bound,
 )
 from bayesvm._inference import coordinate
 from bayesvm._inference.rivals import AllRivals
@@ -133,7 +133,7 @@ def test_augmented_updates_with_fixed_rivals_one_class_at_a_time_never_lower_the
 
     def value(F, s2):
         F, s2 = F.gather(1, index), s2.gather(1, index)
-        return augmented_pair(F[:, 0], F[:, 1], s2[:, 0], s2[:, 1]).value
+        return pair_bound(F, s2).value
 
     q = gaussian.prior(C, P, A)
     values = [float(bound(rows, value, q.m, covariance(q)))]
@@ -141,9 +141,9 @@ def test_augmented_updates_with_fixed_rivals_one_class_at_a_time_never_lower_the
         j = sweep % C
         F = gaussian.mean(q, A).gather(1, index)
         s2 = (gaussian.variance(q, A) + residual[:, None]).gather(1, index)
-        pair = augmented_pair(F[:, 0], F[:, 1], s2[:, 0], s2[:, 1])
-        W = torch.zeros(40, C).double().scatter_add(1, index, torch.stack([pair.w, pair.w], 1))
-        G = torch.zeros(40, C).double().scatter_add(1, index, torch.stack([pair.G_y, pair.G_t], 1))
+        pair = pair_bound(F, s2)
+        W = torch.zeros(40, C).double().scatter_add(1, index, pair.W)
+        G = torch.zeros(40, C).double().scatter_add(1, index, pair.slope + pair.W * F)
         precision = torch.eye(P).double() + (A * W[:, j : j + 1]).mT @ A
         R = q.R.clone()
         m = q.m.clone()

@@ -7,7 +7,7 @@ import torch
 
 from bayesvm._core.features import Features
 from bayesvm._inference import adam as module
-from bayesvm._inference.adam import pair_bound
+from bayesvm._inference.adam import pair_value
 
 
 def _problem(C=4, N=30, P=5):
@@ -32,7 +32,7 @@ def way(request, monkeypatch):
 def test_value_is_the_augmented_bound():
     A, residual, m, L, classes = _problem()
     S = L @ L.mT
-    value = pair_bound(Features(A, residual), m, L, classes)
+    value = pair_value(Features(A, residual), m, L, classes)
     for n, (y, t) in enumerate(classes.tolist()):
         b = 1.0 + A[n] @ m[t] - A[n] @ m[y]
         spread = A[n] @ S[y] @ A[n] + A[n] @ S[t] @ A[n] + 2 * residual[n]
@@ -43,4 +43,4 @@ def test_value_is_the_augmented_bound():
 def test_gradient_is_that_of_finite_differences():
     A, residual, m, L, classes = _problem(C=3, N=6, P=3)
     free = [t.requires_grad_() for t in (A, residual, m, L)]
-    assert torch.autograd.gradcheck(lambda *t: pair_bound(Features(*t[:2]), *t[2:], classes), free)
+    assert torch.autograd.gradcheck(lambda *t: pair_value(Features(*t[:2]), *t[2:], classes), free)

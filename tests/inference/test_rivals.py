@@ -8,7 +8,7 @@ from bayesvm._core.argmax import argmax_probability
 from bayesvm._core.features import Features
 from bayesvm._core.gaussian import Natural
 from bayesvm._core.grouping import TiledPairs, Tiles, stable_order
-from bayesvm._core.likelihoods import MulticlassHinge, augmented_pair
+from bayesvm._core.likelihoods import MulticlassHinge, pair_bound
 from bayesvm._inference import blocks, rivals
 from bayesvm._inference.rivals import (
     N_DRAWS,
@@ -159,7 +159,7 @@ def test_rows_are_dealt_evenly_and_anew_in_every_sweep():
     assert float(((joint - 62.5) ** 2 / 62.5).sum()) < N_DRAWS**2 + 5 * (2.0 * N_DRAWS**2) ** 0.5
 
 
-def test_one_rival_sites_are_those_of_the_augmented_pair():
+def test_one_rival_sites_are_those_of_the_pair_bound():
     rows = classification_rows(30, 4, 5, seed=9)
     base, q = _q(rows, 4)
     A, residual = all_features(rows)
@@ -169,10 +169,10 @@ def test_one_rival_sites_are_those_of_the_augmented_pair():
     assert torch.equal(out.sites.classes, index)
     F = gaussian.mean(q, A).gather(1, index)
     s2 = (gaussian.variance(q, A) + residual[:, None]).gather(1, index)
-    pair = augmented_pair(F[:, 0], F[:, 1], s2[:, 0], s2[:, 1])
+    pair = pair_bound(F, s2)
     W, G = out.sites.dense(slice(0, 30), 4)
-    torch.testing.assert_close(W.gather(1, index), torch.stack([pair.w, pair.w], 1))
-    torch.testing.assert_close(G.gather(1, index), torch.stack([pair.G_y, pair.G_t], 1))
+    torch.testing.assert_close(W.gather(1, index), pair.W)
+    torch.testing.assert_close(G.gather(1, index), pair.slope + pair.W * F)
     assert out.value == pytest.approx(float(pair.value.sum()))
     torch.testing.assert_close(out.target.linear, G.mT @ A)
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from bayesvm._core.gaussian import Natural
-from bayesvm._core.likelihoods import augmented_pair
+from bayesvm._core.likelihoods import pair_bound
 from bayesvm._inference.blocks import TrainingRows
 from bayesvm.nn import BayesianSVMHead
 from bayesvm.nn._features import inverse_factor, whitened
@@ -68,7 +68,7 @@ def plain_value(A: Tensor, residual: Tensor, m: Tensor, S: Tensor, classes: Tens
     F = A @ m.mT
     s2 = torch.einsum("np,cpq,nq->nc", A, S, A) + residual[:, None]
     F, s2 = F.gather(1, classes), s2.gather(1, classes)
-    return augmented_pair(F[:, 0], F[:, 1], s2[:, 0], s2[:, 1]).value
+    return pair_bound(F, s2).value
 
 
 def plain_features(head: BayesianSVMHead, X: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,7 @@ from bayesvm._core import gaussian
 from bayesvm._core.features import Features, inducing_factor, whitened_features
 from bayesvm._core.kernels import resolve_kernel
 from bayesvm._core.likelihoods import MulticlassHinge
-from bayesvm._core.likelihoods.hinge import augmented_pair
+from bayesvm._core.likelihoods.hinge import pair_bound
 from bayesvm._core.sites import Statistics
 from bayesvm._fit import polish
 from bayesvm._fit.polish import KernelGradient
@@ -43,7 +43,7 @@ def by_autograd(rows, kernel, params, Z, q, rule, number):
     else:
         block = Block(slice(0, N), Features(A.detach(), residual.detach()), rows.y, rows.weight, rows.key)
         classes = rule.under(q, number)(block, Statistics.zeros(C, P, q.m)).classes
-        value = augmented_pair(*F.gather(1, classes).unbind(1), *s2.gather(1, classes).unbind(1)).value
+        value = pair_bound(F.gather(1, classes), s2.gather(1, classes)).value
     total = torch.dot(rows.weight, value)
     gradient = torch.autograd.grad(total, list(leaves.values()))
     return float(total.detach()), dict(zip(leaves, gradient, strict=True))

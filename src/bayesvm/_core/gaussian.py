@@ -123,12 +123,29 @@ def root_variance(q: Roots, A: Tensor) -> Tensor:
     return torch.linalg.vector_norm(B.view(-1, C, P), dim=2).square_()
 
 
-def kl_divergence(q: Gaussian, p: Gaussian) -> Tensor:
+def kl_from(trace: Tensor, distance: Tensor, size: int, log_det: Tensor) -> Tensor:
+    r"""KL(q || p) from its four parts, whichever factors they come from (eq. 1.5).
+
+    Parameters
+    ----------
+    trace : Tensor
+        :math:`\mathrm{tr}(S_p^{-1} S)`.
+    distance : Tensor
+        :math:`(m - m_p)^\top S_p^{-1} (m - m_p)`.
+    size : int
+        P, times the number of functions where the parts are sums over them.
+    log_det : Tensor
+        :math:`\log |S_p| - \log |S|`.
+    """
+    return 0.5 * (trace + distance - size + log_det)
+
+
+def kl(q: Gaussian, p: Gaussian) -> Tensor:
     """KL(q || p) of every latent function, shape (C,) (eq. 1.5, where p is the prior)."""
     P = q.m.shape[-1]
     if q.T is not None and p.T is p.R:  # from N(m, I), with the trace at hand
         trace = torch.linalg.vector_norm(q.T, dim=(-2, -1)).square()
-        return 0.5 * (trace + (q.m - p.m).square().sum(-1) - P + linalg.log_det(q.R))
+        return kl_from(trace, (q.m - p.m).square().sum(-1), P, linalg.log_det(q.R))
     # Classes in parts: what is between factors and traces stays in the cache.
     parts = (R.split(max(1, _PART_NUMBERS // P**2)) for R in (q.R, p.R))
     norms = [
@@ -136,7 +153,20 @@ def kl_divergence(q: Gaussian, p: Gaussian) -> Tensor:
     ]
     trace = torch.cat(norms).square()
     distance = (p.R.mT @ (q.m - p.m).unsqueeze(-1)).square().sum((-2, -1))
-    return 0.5 * (trace + distance - P + linalg.log_det(q.R) - linalg.log_det(p.R))
+    return kl_from(trace, distance, P, linalg.log_det(q.R) - linalg.log_det(p.R))
+
+
+def kl_of_factor(m: Tensor, L: Tensor, p: Gaussian | None = None) -> Tensor:
+    r"""The same for covariances :math:`S_j = L_j L_j^\top`, differentiable in m and L (eq. 1.5).
+
+    ``p`` is None for the prior; then :math:`S_j = L_j^\top L_j` will do as well.
+    """
+    log_det = -linalg.log_det(L)
+    if p is not None:
+        log_det = log_det - linalg.log_det(p.R)
+        L, m = p.R.mT @ L, (p.R.mT @ (m - p.m).unsqueeze(-1)).squeeze(-1)
+    flat = L.flatten(-2)
+    return kl_from(torch.linalg.vecdot(flat, flat), torch.linalg.vecdot(m, m), m.shape[-1], log_det)
 
 
 # --- Natural parameters of q and the moves between them.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from bayesvm._core import linalg
-from bayesvm._core.gaussian import from_natural
+from bayesvm._core.gaussian import from_natural, kl_from
 
 
 class Statistics(NamedTuple):
@@ -46,6 +46,42 @@ def dense_precision(A: Tensor, W: Tensor) -> Tensor:
     C = W.shape[1]
     WA = (W[:, :, None] * A[:, None, :]).reshape(N, C * P)
     return (A.mT @ WA).view(P, C, P).transpose(0, 1)
+
+
+# --- Where q starts: a ridge regression on the labels (eq. 3.6).
+
+
+RIDGE_PRECISION = 0.5
+_RIDGE_MARGIN = 2.0
+
+
+def ridge_target(y: Tensor, n_latents: int, centred: bool, like: Tensor) -> Tensor:
+    """Targets of the latents, shape (N, C) (eq. 3.6).
+
+    One-hot and centred over the classes where only differences of latents
+    matter; else -1 and 1.
+    """
+    if n_latents == 1:
+        return (2 * y - 1).to(like.dtype)[:, None]
+    low, high = -1.0, 1.0
+    if centred:
+        low, high = -_RIDGE_MARGIN / n_latents, _RIDGE_MARGIN * (1.0 - 1.0 / n_latents)
+    return like.new_full((y.shape[0], n_latents), low).scatter_(1, y[:, None], high)
+
+
+def ridge_sites(target: Tensor) -> tuple[Tensor, Tensor]:
+    """W and G of the regression, shape (N, C) each, for one unit of weight (eq. 3.6)."""
+    W = torch.full_like(target, RIDGE_PRECISION)
+    return W, W * target
+
+
+def ridge_statistics(A: Tensor, target: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Sums over rows of c W a a^T, (P, P), the same for all classes, and of c G a, (C, P) (eq. 3.6)."""
+    c = (RIDGE_PRECISION * weight)[:, None]
+    return (A * c).mT @ A, (c * target).mT @ A
+
+
+# --- q as a function of the features, for gradients with respect to the kernel.
 
 
 class PosteriorMoments(NamedTuple):
@@ -94,7 +130,7 @@ class _PosteriorFromSites(torch.autograd.Function):
         B = (A @ S.transpose(0, 1).reshape(P, C * P)).reshape(N, C, P)  # rows S_j a_n
         V = (B * A[:, None, :]).sum(-1).clamp_min(0.0)
         trace = S.diagonal(dim1=-2, dim2=-1).sum()
-        kl = 0.5 * (trace + q.m.square().sum() - C * P + linalg.log_det(q.R).sum())
+        kl = kl_from(trace, q.m.square().sum(), C * P, linalg.log_det(q.R).sum())
         ctx.save_for_backward(A, G, WA, B, S, q.m)
         ctx.mark_non_differentiable(q.m)
         return A @ q.m.mT, V, kl, q.m

@@ -22,10 +22,7 @@ SITE_DAMPING = 0.5
 BOUND_WEIGHT = {"blend": 1.0, "elbo": 1.0, "loo": 0.0}
 LEAVE_ONE_OUT_WEIGHT = {"blend": 1.0, "elbo": 0.0, "loo": 1.0}
 
-# Class probabilities.
-OFFSET_PRECISION = 1.0
-# Rows from which a class may have an offset, and below which its rivals lose rows with it.
-FEWEST_OF_CLASS = 5.0
+# Rows of a class below which its rivals lose rows with it.
 SHORT_CLASS = 3.0
 
 # The paper's recipe.

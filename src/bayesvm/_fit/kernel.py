@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from bayesvm._core.elbo import elbo
 from bayesvm._core.features import Features, FeaturesOfRows
 from bayesvm._core.gaussian import Natural
 from bayesvm._core.kernels.base import Kernel, Params
@@ -21,7 +22,7 @@ from bayesvm._core.leave_one_out import cavity, part_left_out
 from bayesvm._core.likelihoods.base import Likelihood, dealt, expected
 from bayesvm._core.linalg import NotPositiveDefiniteError
 from bayesvm._core.predictive import log_softmax_pairwise
-from bayesvm._core.sites import dense_statistics, posterior_moments
+from bayesvm._core.sites import dense_statistics, posterior_moments, ridge_sites, ridge_target
 from bayesvm._fit import defaults
 from bayesvm._inference.optimiser import Adam
 from bayesvm._inference.rivals import MIN_VARIANCE
@@ -80,10 +81,6 @@ def learning_sample(
     return LearningSample(X[:n].to(dtype), y[:n], w.to(dtype), float(total / w.sum()), n_classes)
 
 
-_START_PRECISION = 0.5
-_START_MARGIN = 2.0
-
-
 @dataclass(frozen=True)
 class LearningOptions:
     """How kernel parameters are learned.
@@ -134,23 +131,6 @@ class Learned:
         )
 
 
-def start_sites(y: Tensor, n_latents: int, centred: bool, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Sites of a ridge regression on one-hot targets, shape (N, C) each (eq. 3.6).
-
-    Targets are centred over the classes where only differences of latents
-    matter; else they are -1 and 1.
-    """
-    W = like.new_full((y.shape[0], n_latents), _START_PRECISION)
-    if n_latents == 1:
-        target = (2 * y - 1).to(like.dtype)[:, None]
-    elif not centred:
-        target = like.new_full((y.shape[0], n_latents), -1.0).scatter_(1, y[:, None], 1.0)
-    else:
-        target = like.new_full((y.shape[0], n_latents), -_START_MARGIN / n_latents)
-        target.scatter_(1, y[:, None], _START_MARGIN * (1.0 - 1.0 / n_latents))
-    return W, W * target
-
-
 def learn_kernel(
     kernel: Kernel,
     params: Params,
@@ -171,7 +151,7 @@ def learn_kernel(
     log_T = X.new_tensor(math.log(2.0)).requires_grad_()
     adam = Adam([*theta.values(), log_T, *([points] if options.learn_inducing else [])], betas=(0.9, 0.95))
     n_latents = likelihood.n_latents(sample.n_classes)
-    W, G = start_sites(sample.y, n_latents, likelihood.shift_invariant, X)
+    W, G = ridge_sites(ridge_target(sample.y, n_latents, likelihood.shift_invariant, X))
     # Leaving out removes a copy of a row, or all there is of it, together with
     # the rows it stands for: otherwise those would betray its label.
     unit = sample.scale * part_left_out(sample.weight, sample.y, sample.n_classes)[:, None]
@@ -244,7 +224,7 @@ def _score(
     F, V, kl, _ = posterior_moments(A, c * W, c * G)
     s2 = (V + residual[:, None]).clamp_min(MIN_VARIANCE)
     terms = expected(likelihood, y, F, s2)
-    bound = torch.dot(weight, terms.value) - kl
+    bound = elbo(torch.dot(weight, terms.value), kl)
     objective = options.bound_weight * bound
     if options.loo_weight:
         left = cavity(F, V, W * unit, G * unit)

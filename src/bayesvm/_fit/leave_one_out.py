@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from bayesvm._core import gaussian
+from bayesvm._core.calibration import FEWEST_OF_CLASS, Calibration, Deviations, fit_calibration
 from bayesvm._core.chains import RELIABLE_SHAPE, resampled, smoothed_weights
 from bayesvm._core.grouping import grouped_pairs
 from bayesvm._core.leave_one_out import MIN_REMAINING, cavity, part_left_out
@@ -17,7 +18,6 @@ from bayesvm._core.likelihoods import ProperLikelihood
 from bayesvm._core.likelihoods.base import dealt, dealt_latents
 from bayesvm._core.predictive import expected_softmax, in_order_of, normal_nodes
 from bayesvm._fit import defaults
-from bayesvm._fit.calibration import Calibration, Deviations, fit_calibration
 from bayesvm._fit.local import LoadedLocal, LocalPart
 from bayesvm._fit.train import Trained
 from bayesvm._inference.blocks import Block, TrainingRows
@@ -305,13 +305,13 @@ def _enough(trained: Trained, n_rows: int) -> Tensor | None:
     offsets would cost C^2 a row and follow their prior.
     """
     rows = trained.rows
-    if n_rows < defaults.FEWEST_OF_CLASS * rows.n_classes:
+    if n_rows < FEWEST_OF_CLASS * rows.n_classes:
         return None
     weight = rows.weight.double()
     seen = weight.new_zeros(rows.n_classes).index_add_(0, rows.y, weight)
     # What is at hand, with one row more for every class, says what is elsewhere.
     members = seen + (seen + 1.0) * (trained.elsewhere / float(weight.sum()))
-    return members >= defaults.FEWEST_OF_CLASS
+    return members >= FEWEST_OF_CLASS
 
 
 def probabilities_left_out(

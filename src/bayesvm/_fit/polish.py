@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from bayesvm._core import gaussian
+from bayesvm._core.elbo import elbo
 from bayesvm._core.feature_gradient import feature_gradient, second_moments
 from bayesvm._core.features import DifferentiableFeatures, Features
 from bayesvm._core.gaussian import Gaussian, Natural
@@ -145,7 +146,7 @@ def polished(
             break
         except KeyboardInterrupt:
             return *best, True
-        bound = float(sums.value) - float(gaussian.kl_divergence(q, prior).sum())
+        bound = elbo(float(sums.value), float(gaussian.kl(q, prior).sum()))
         if not math.isfinite(bound):
             break
         natural, q = natural.towards(base.plus(sums.precision, sums.linear), _STEP).posterior(centre)

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from bayesvm._core.calibration import Calibration
 from bayesvm._core.features import Features, FeaturesOfMany
 from bayesvm._core.gaussian import Natural
 from bayesvm._core.likelihoods import ProperLikelihood
-from bayesvm._fit.calibration import Calibration
 from bayesvm._fit.chunks import Chunk
 from bayesvm._fit.leave_one_out import probabilities_left_out
 from bayesvm._fit.passes import Encoded, Labels

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from bayesvm._core.calibration import Calibration
 from bayesvm._core.gaussian import Natural
 from bayesvm._fit import defaults
-from bayesvm._fit.calibration import Calibration
 from bayesvm._fit.chunks import Chunk
 from bayesvm._fit.engine import Engine
 from bayesvm._fit.passes import Both, Labels, Moments, Sample, Survey, SurveySums

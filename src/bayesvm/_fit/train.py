@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from bayesvm._core.calibration import Calibration
 from bayesvm._core.features import inducing_factor
 from bayesvm._core.gaussian import Natural
 from bayesvm._core.kernels.base import Kernel, Params
@@ -25,15 +26,14 @@ from bayesvm._core.likelihoods import (
     ProperLikelihood,
     resolve_likelihood,
 )
+from bayesvm._core.sites import ridge_statistics, ridge_target
 from bayesvm._fit import defaults
-from bayesvm._fit.calibration import Calibration
 from bayesvm._fit.kernel import (
     Learned,
     LearningOptions,
     choose_inducing,
     learn_kernel,
     learning_sample,
-    start_sites,
 )
 from bayesvm._fit.local import LocalPart
 from bayesvm._fit.rows import CanonicalRows, Scaler
@@ -338,9 +338,9 @@ def _ridge_start(rows: TrainingRows, n_latents: int, centred: bool) -> Natural:
     linear = rows.X.new_zeros(n_latents, P)
     for block in rows.blocks(_BLOCK_NUMBERS // (n_latents + P)):
         A, _ = block.features
-        W, G = start_sites(block.y, n_latents, centred, A)
-        precision += (A * (block.weight * W[:, 0])[:, None]).mT @ A
-        linear += (block.weight[:, None] * G).mT @ A
+        more = ridge_statistics(A, ridge_target(block.y, n_latents, centred, A), block.weight)
+        precision += more[0]
+        linear += more[1]
     return Natural.prior(n_latents, rows.Lz).plus(precision, linear)
 
 

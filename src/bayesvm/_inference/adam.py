@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from bayesvm._core import linalg
+from bayesvm._core.elbo import elbo
 from bayesvm._core.features import Features, inducing_factor, whitened_features
-from bayesvm._core.gaussian import Gaussian, Natural
+from bayesvm._core.gaussian import Gaussian, Natural, kl_of_factor
 from bayesvm._core.kernels.base import Params
-from bayesvm._core.likelihoods import Likelihood, augmented_pair, expected
+from bayesvm._core.likelihoods import Likelihood, expected, pair_bound, with_gradient
 from bayesvm._inference.blocks import LARGEST_LOGARITHM, TrainingRows, recent_gain, shuffled
 from bayesvm._inference.coordinate import base_gaussian
 from bayesvm._inference.optimiser import Adam
@@ -29,7 +30,7 @@ from bayesvm._inference.rivals import (
 from bayesvm._inference.task import Ascent, Member, Method, Outcome, Settings, Task, evaluate
 from bayesvm._progress import Progress, Step
 
-# --- The augmented bound against one rival per row, with its gradient in closed form.
+# --- Variances of the two classes that a row touches, with their gradient in closed form.
 
 
 # All classes in one product, up to this many multiplications more than
@@ -37,8 +38,53 @@ from bayesvm._progress import Progress, Step
 _DENSE_WORK = {"cuda": 4e9}
 
 
-def pair_bound(features: Features, m: Tensor, L: Tensor, classes: Tensor) -> Tensor:
-    """Row terms against the rivals, shape (N,) (eq. 2.3).
+class _PairVariance(torch.autograd.Function):
+    """(A, L, classes) -> |L_j^T a_n|^2, shape (N, 2): only the two classes that a row touches cost P^2.
+
+    A graph over the products of every class took longer than the products
+    themselves where rows are few.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, A: Tensor, L: Tensor, classes: Tensor) -> Tensor:
+        (N, P), C = A.shape, L.shape[0]
+        ctx.dense = _DENSE_WORK.get(A.device.type, 0.0) >= (C - 2.0) * N * P**2
+        if ctx.dense:
+            B = A @ L
+            ctx.save_for_backward(A, L, classes, B)
+            return torch.linalg.vecdot(B, B).mT.gather(1, classes)
+        label, order = classes.reshape(-1).sort(stable=True)
+        ctx.counts = torch.bincount(label, minlength=C).tolist()
+        row = order.div(2, rounding_mode="floor")
+        touching = A.index_select(0, row)
+        B = torch.empty_like(touching)
+        for A_j, L_j, B_j in zip(touching.split(ctx.counts), L.unbind(), B.split(ctx.counts), strict=True):
+            torch.mm(A_j, L_j, out=B_j)
+        ctx.save_for_backward(A, L, classes, B, touching, order)
+        return A.new_empty(2 * N).scatter_(0, order, torch.linalg.vecdot(B, B)).view(N, 2)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        gV = 2.0 * grads[0]
+        A, L, classes, B, *groups = ctx.saved_tensors
+        (N, P), C = A.shape, L.shape[0]
+        if ctx.dense:
+            T = A.new_zeros(N, C).scatter_(1, classes, gV).mT[:, :, None] * B
+            gA = T.transpose(0, 1).reshape(N, C * P) @ L.mT.reshape(C * P, P)
+            return gA, A.mT @ T, None
+        touching, order = groups
+        T = gV.reshape(-1).index_select(0, order)[:, None] * B
+        gL, back = torch.zeros_like(L), torch.empty_like(T)
+        parts = (touching.split(ctx.counts), T.split(ctx.counts), back.split(ctx.counts))
+        for A_j, T_j, back_j, L_j, gL_j in zip(*parts, L.unbind(), gL.unbind(), strict=True):
+            torch.mm(A_j.mT, T_j, out=gL_j)
+            torch.mm(T_j, L_j.mT, out=back_j)
+        row = order.div(2, rounding_mode="floor")
+        return torch.zeros_like(A).index_add_(0, row, back), gL, None
+
+
+def pair_value(features: Features, m: Tensor, L: Tensor, classes: Tensor) -> Tensor:
+    """Row terms against the rivals, shape (N,), differentiable in features, m and L (eq. 2.3).
 
     Parameters
     ----------
@@ -49,72 +95,10 @@ def pair_bound(features: Features, m: Tensor, L: Tensor, classes: Tensor) -> Ten
     classes : Tensor of shape (N, 2)
         Own class and rival.
     """
-    return _PairBound.apply(*features, m, L, classes)  # type: ignore[no-untyped-call]
-
-
-class _PairBound(torch.autograd.Function):
-    """Only the two classes that a row touches cost P^2.
-
-    A graph over the products of every class took longer than the products
-    themselves where rows are few.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, A: Tensor, residual: Tensor, m: Tensor, L: Tensor, classes: Tensor) -> Tensor:
-        C, P = m.shape
-        N = A.shape[0]
-        work = (C - 2.0) * N * P**2
-        ctx.dense = work <= _DENSE_WORK.get(A.device.type, 0.0)
-        if ctx.dense:
-            B = A @ L
-            V = torch.linalg.vecdot(B, B).mT.gather(1, classes)
-            ctx.save_for_backward(A, m, L, classes, B)
-        else:
-            label, order = classes.reshape(-1).sort(stable=True)
-            ctx.counts = torch.bincount(label, minlength=C).tolist()
-            row = order.div(2, rounding_mode="floor")
-            touching = A.index_select(0, row)
-            B = torch.empty_like(touching)
-            for A_j, L_j, B_j in zip(
-                touching.split(ctx.counts), L.unbind(), B.split(ctx.counts), strict=True
-            ):
-                torch.mm(A_j, L_j, out=B_j)
-            V = A.new_empty(2 * N).scatter_(0, order, torch.linalg.vecdot(B, B)).view(N, 2)
-            ctx.save_for_backward(A, m, L, classes, B, touching, row)
-        s2 = (V + residual[:, None]).clamp_min_(MIN_VARIANCE)
-        F = (A @ m.mT).gather(1, classes)
-        terms = augmented_pair(F[:, 0], F[:, 1], s2[:, 0], s2[:, 1])
-        ctx.w = terms.w
-        ctx.push = terms.w * (1.0 + F[:, 1] - F[:, 0]) + 1.0
-        return terms.value
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (g,) = grads
-        A, m, L, classes, B, *groups = ctx.saved_tensors
-        C, P = m.shape
-        N = A.shape[0]
-        # Own class up, rival down by (1 + b w); both variances down by w / 2.
-        push = g * ctx.push
-        gF = A.new_zeros(N, C).scatter_(1, classes, torch.stack([push, -push], 1))
-        gV = -0.5 * g * ctx.w
-        gA = gF @ m
-        if ctx.dense:
-            scattered = A.new_zeros(N, C).scatter_(1, classes, gV[:, None].expand(N, 2))
-            T = scattered.mT[:, :, None] * B
-            gL = A.mT @ T
-            gA.addmm_(T.transpose(0, 1).reshape(N, C * P), L.mT.reshape(C * P, P), alpha=2.0)
-        else:
-            touching, row = groups
-            T = gV.index_select(0, row)[:, None] * B
-            gL = torch.zeros_like(L)
-            back = torch.empty_like(T)
-            parts = (touching.split(ctx.counts), T.split(ctx.counts), back.split(ctx.counts))
-            for A_j, T_j, back_j, L_j, gL_j in zip(*parts, L.unbind(), gL.unbind(), strict=True):
-                torch.mm(A_j.mT, T_j, out=gL_j)
-                torch.mm(T_j, L_j.mT, out=back_j)
-            gA.index_add_(0, row, back, alpha=2.0)
-        return gA, 2.0 * gV, gF.mT @ A, gL.mul_(2.0), None
+    A, residual = features
+    V: Tensor = _PairVariance.apply(A, L, classes)  # type: ignore[no-untyped-call]
+    s2 = (V + residual[:, None]).clamp_min(MIN_VARIANCE)
+    return with_gradient(pair_bound, (A @ m.mT).gather(1, classes), s2).value
 
 
 PAPER_RATE = 5e-4
@@ -221,21 +205,11 @@ def _minibatch_bound(
     L = _factor(raw)
     y = rows.y[index]
     if isinstance(rule, OneRival):
-        value = _pair_value(rule, features, m, L, y, rows.key[index], step)
+        value = _one_value(rule, features, m, L, y, rows.key[index], step)
     else:
         assert isinstance(rule, AllRivals)
         value = _all_value(rule.likelihood, features, m, L, y)
-    return scale * torch.dot(weight, value) - _divergence(m, raw, L, p)
-
-
-def _divergence(m: Tensor, raw: Tensor, L: Tensor, p: Gaussian | None) -> Tensor:
-    """KL(q || p) of all functions, for q with covariances L L^T; None: the prior (eq. 1.5)."""
-    log_det = raw.diagonal(dim1=-2, dim2=-1).sum()
-    if p is None:
-        return 0.5 * (L.square().sum() + m.square().sum() - m.numel()) - log_det
-    trace = (p.R.mT @ L).square().sum()
-    distance = (p.R.mT @ (m - p.m).unsqueeze(-1)).square().sum()
-    return 0.5 * (trace + distance - m.numel()) - log_det - p.R.diagonal(dim1=-2, dim2=-1).log().sum()
+    return elbo(torch.dot(weight, value), kl_of_factor(m, L, p).sum(), scale)
 
 
 def _all_value(likelihood: Likelihood, features: Features, m: Tensor, L: Tensor, y: Tensor) -> Tensor:
@@ -244,7 +218,7 @@ def _all_value(likelihood: Likelihood, features: Features, m: Tensor, L: Tensor,
     return expected(likelihood, y, features.A @ m.mT, s2).value
 
 
-def _pair_value(
+def _one_value(
     rule: OneRival, features: Features, m: Tensor, L: Tensor, y: Tensor, key: Tensor, step: int
 ) -> Tensor:
     with torch.no_grad():
@@ -252,7 +226,7 @@ def _pair_value(
             rival = drawn_argmax(Draws.of_factor(m, L, rule.seed, step), features, y, key)
         else:
             rival = mean_argmax(m, features.A, y)
-    return pair_bound(features, m, L, torch.stack([y, rival], 1))
+    return pair_value(features, m, L, torch.stack([y, rival], 1))
 
 
 def _missing(member: Member) -> str | None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from bayesvm._core import gaussian
+from bayesvm._core.elbo import elbo
 from bayesvm._core.gaussian import Gaussian, Natural
 from bayesvm._inference.blocks import TrainingRows
 from bayesvm._inference.rivals import OneRival, RivalRule
@@ -123,12 +124,12 @@ def _all_rivals(
 
     try:
         now = rows.evaluate(rule, q, base, 0)
-        bound = now.value - float(gaussian.kl_divergence(q, prior).sum())
+        bound = elbo(now.value, float(gaussian.kl(q, prior).sum()))
         curve.append(bound)
         for sweep in range(1, max_iter + 1):
             moved, new_q = natural.towards(now.target, rho).posterior(centre)
             after = rows.evaluate(rule, new_q, base, sweep)
-            new_bound = after.value - float(gaussian.kl_divergence(new_q, prior).sum())
+            new_bound = elbo(after.value, float(gaussian.kl(new_q, prior).sum()))
             change = change_of_means(probe, q, new_q) / rho
             if not new_bound >= bound - _BOUND_SLACK * abs(bound):
                 if rho <= _SMALLEST_STEP:
@@ -202,7 +203,7 @@ def _one_rival(
             early = sweep <= min(burn_in, _SAMPLED_BURN_IN)
             now = (sample if early else rows).evaluate(rule, q, base, sweep)
             averaged = max(0, sweep - burn_in)
-            curve.append(now.value - float(gaussian.kl_divergence(q, prior).sum()))
+            curve.append(elbo(now.value, float(gaussian.kl(q, prior).sum())))
             walk = walk.towards(now.target, min(_FIRST_STEP, 1.0 / (1.0 + averaged)))
             _, new_q = walk.posterior(centre)
             change = change_of_means(probe, q, new_q)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 
 from bayesvm._core import gaussian
+from bayesvm._core.elbo import elbo
 from bayesvm._core.gaussian import Natural
 from bayesvm._core.sites import Statistics
 from bayesvm._inference.blocks import TrainingRows
@@ -71,7 +72,7 @@ def ascend(
                 natural, q = natural.towards(base.plus(sums.precision, sums.linear), rho).posterior(centre)
                 step += 1
             change = change_of_means(probe, before, q)
-            curve.append(value - float(gaussian.kl_divergence(q, prior).sum()))
+            curve.append(elbo(value, float(gaussian.kl(q, prior).sum())))
             converged = change < tol * size_of_means(probe, q)
             if progress(Step("posterior", epoch, max_iter, curve[-1], change, state)) or converged:
                 break

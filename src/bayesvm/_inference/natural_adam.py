@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from bayesvm._core import gaussian, linalg
+from bayesvm._core.elbo import elbo
 from bayesvm._core.features import DifferentiableFeatures
 from bayesvm._core.gaussian import Gaussian, Natural
 from bayesvm._core.kernels.base import Params
@@ -170,7 +171,7 @@ class NaturalAdam:
 
     def bound_of(self, value: float) -> float:
         """The bound, given the expected log-likelihood of all rows."""
-        return value - float(gaussian.kl_divergence(self.q, self._prior).sum())
+        return elbo(value, float(gaussian.kl(self.q, self._prior).sum()))
 
     def diverged(self) -> bool:
         """Whether numbers have left the range in which they mean anything."""

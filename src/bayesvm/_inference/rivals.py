@@ -14,7 +14,7 @@ from bayesvm._core import gaussian
 from bayesvm._core.features import Features
 from bayesvm._core.gaussian import Gaussian
 from bayesvm._core.grouping import Tiles, grouped_pairs, stable_order
-from bayesvm._core.likelihoods import Likelihood, augmented_pair
+from bayesvm._core.likelihoods import Likelihood, pair_bound
 from bayesvm._core.sites import Statistics, dense_statistics
 from bayesvm._inference.blocks import Block
 
@@ -250,12 +250,11 @@ class OneRival:
             groups = grouped_pairs(A, classes, C)
             mean, variance = (t.to(full) for t in groups.moments(roots))
             s2 = (variance + residual[:, None]).clamp_min(MIN_VARIANCE)
-            pair = augmented_pair(mean[:, 0], mean[:, 1], s2[:, 0], s2[:, 1])
-            W = torch.stack([pair.w, pair.w], 1)
-            G = torch.stack([pair.G_y, pair.G_t], 1)
+            value, slope, W = pair_bound(mean, s2)
+            G = slope + W * mean
             c = block.weight[:, None]
             groups.add_statistics(c * W, c * G, into)
-            return RowSites(pair.value, classes, W, G)
+            return RowSites(value, classes, W, G)
 
         return sites
 

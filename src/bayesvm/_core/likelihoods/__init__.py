@@ -12,6 +12,7 @@ from bayesvm._core.likelihoods.base import (
     ProperLikelihood,
     RowTerms,
     expected,
+    with_gradient,
 )
 from bayesvm._core.likelihoods.hinge import (
     AugmentedBinaryHinge,
@@ -19,9 +20,9 @@ from bayesvm._core.likelihoods.hinge import (
     DrawnSites,
     MulticlassHinge,
     OneVsRest,
-    PairTerms,
     ScaleMixture,
-    augmented_pair,
+    augmented_hinge,
+    pair_bound,
 )
 from bayesvm._core.likelihoods.modes import CrammerSingerMode, HingeMode
 from bayesvm._core.likelihoods.robust_max import RobustMax
@@ -37,7 +38,6 @@ __all__ = [
     "Likelihood",
     "MulticlassHinge",
     "OneVsRest",
-    "PairTerms",
     "PointLikelihood",
     "PointTerms",
     "Probabilities",
@@ -46,10 +46,12 @@ __all__ = [
     "RowTerms",
     "ScaleMixture",
     "Softmax",
-    "augmented_pair",
+    "augmented_hinge",
     "expected",
+    "pair_bound",
     "register_likelihood",
     "resolve_likelihood",
+    "with_gradient",
 ]
 
 

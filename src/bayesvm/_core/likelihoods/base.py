@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -78,10 +79,10 @@ class ProperLikelihood(Protocol):
         ...
 
 
-class _Expected(torch.autograd.Function):
+class _WithGradient(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, F, s2, likelihood, y):  # type: ignore[no-untyped-def]
-        terms = likelihood.row_terms(y, F, s2)
+    def forward(ctx, F, s2, terms_of):  # type: ignore[no-untyped-def]
+        terms = terms_of(F, s2)
         ctx.save_for_backward(terms.slope, terms.W)
         ctx.mark_non_differentiable(terms.slope, terms.W)
         return terms.value, terms.slope, terms.W
@@ -89,12 +90,17 @@ class _Expected(torch.autograd.Function):
     @staticmethod
     def backward(ctx, g, _slope, _W):  # type: ignore[no-untyped-def]
         slope, W = ctx.saved_tensors
-        return g[:, None] * slope, -0.5 * g[:, None] * W, None, None
+        return g[:, None] * slope, -0.5 * g[:, None] * W, None
 
 
 def expected(likelihood: Likelihood, y: Tensor, F: Tensor, s2: Tensor) -> RowTerms:
-    """Row terms whose value carries gradients to F and s2 from the closed form."""
-    return RowTerms(*_Expected.apply(F, s2, likelihood, y))  # type: ignore[no-untyped-call]
+    """Row terms of a likelihood whose value carries gradients to F and s2 from the closed form."""
+    return with_gradient(lambda F, s2: likelihood.row_terms(y, F, s2), F, s2)
+
+
+def with_gradient(terms_of: Callable[[Tensor, Tensor], RowTerms], F: Tensor, s2: Tensor) -> RowTerms:
+    """Row terms at F and s2 whose value is differentiated by their own slope and W (eq. 3.3)."""
+    return RowTerms(*_WithGradient.apply(F, s2, terms_of))  # type: ignore[no-untyped-call]
 
 
 # --- What a likelihood tells about latents that are numbers, not distributions: the way to the mode.

@@ -197,6 +197,48 @@ class BinaryHinge:
         return RowTerms(value[:, 0], 2.0 * sign * Phi, 2.0 * phi / s)
 
 
+# --- The augmented bound of the hinge, for one latent function or for two classes of many.
+
+
+class AugmentedTerms(NamedTuple):
+    """The augmented bound of rows and its derivatives, all of one shape.
+
+    Attributes
+    ----------
+    value : Tensor
+        The bound.
+    slope : Tensor
+        Its derivative in -b: by how much the margin is to be widened.
+    w : Tensor
+        Site precision, minus twice its derivative in the variance.
+    """
+
+    value: Tensor
+    slope: Tensor
+    w: Tensor
+
+
+def augmented_hinge(b: Tensor, s2: Tensor) -> AugmentedTerms:
+    r"""Bound of E[-2 max(0, b)] at the best local parameter, for mean b and variance s2 (eqs. 2.1, 2.3, 3.2).
+
+    With :math:`A = b^2 + s^2` it is :math:`-(\sqrt A + b)`; its slope in -b is :math:`1 + b / \sqrt A`.
+    """
+    root = (b * b + s2).sqrt()
+    return AugmentedTerms(-(root + b), 1.0 + b / root, 1.0 / root)
+
+
+def pair_bound(F: Tensor, s2: Tensor) -> RowTerms:
+    r"""Row terms against one rival: two sites whatever the number of classes (eqs. 2.3, 3.2).
+
+    Parameters
+    ----------
+    F, s2 : Tensor of shape (N, 2)
+        Means and variances of the own class and of the rival; :math:`b = 1 + F_t - F_y`.
+    """
+    value, slope, w = augmented_hinge(1.0 - (F[:, 0] - F[:, 1]), s2.sum(1))
+    return RowTerms(value, torch.stack([slope, -slope], 1), torch.stack([w, w], 1))
+
+
 @dataclass(frozen=True)
 class AugmentedBinaryHinge:
     r"""The augmented bound of the binary hinge, -(sqrt(A) + b) (eqs. 2.3, 7.1)."""
@@ -214,36 +256,8 @@ class AugmentedBinaryHinge:
 
     def row_terms(self, y: Tensor, F: Tensor, s2: Tensor) -> RowTerms:
         sign = signs(y, F)
-        b = 1.0 - sign * F
-        root = (b * b + s2).sqrt()
-        return RowTerms(-(root + b)[:, 0], sign * (1.0 + b / root), 1.0 / root)
-
-
-# --- The paper's augmented bound with one rival per row: two sites whatever the number of classes.
-
-
-class PairTerms(NamedTuple):
-    """Bound and sites of rows that touch their own class and one rival (eq. 3.2).
-
-    All of shape (N,): the value, the precision shared by both sites and the
-    two linear parts.
-    """
-
-    value: Tensor
-    w: Tensor
-    G_y: Tensor
-    G_t: Tensor
-
-
-def augmented_pair(F_y: Tensor, F_t: Tensor, s2_y: Tensor, s2_t: Tensor) -> PairTerms:
-    r"""Row term -(sqrt(A) + b) at the optimal local parameters, with its sites.
-
-    :math:`A = b^2 + s_t^2 + s_y^2`, :math:`b = 1 + F_t - F_y` (eqs. 2.1, 2.3, 3.2).
-    """
-    b = 1.0 + F_t - F_y
-    root = (b * b + s2_t + s2_y).sqrt()
-    w = 1.0 / root
-    return PairTerms(-(root + b), w, w * (1.0 + F_t) + 1.0, -(w * (1.0 - F_y) + 1.0))
+        value, slope, w = augmented_hinge(1.0 - sign * F, s2)
+        return RowTerms(value[:, 0], sign * slope, w)
 
 
 # --- One against the rest: a binary likelihood for every class, all of them at once.
