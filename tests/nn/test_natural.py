@@ -177,10 +177,10 @@ def test_lazy_decay_is_what_eager_decay_is_where_it_is_looked_at(rivals, warmup)
         touched_at[seen[step].reshape(-1)] = step
         excess, linear = (1.0 - 0.2 * beta) * excess, (1.0 - 0.2 * beta) * linear
         for n in range(3):
-            for j, G in ((seen[step][n, 0], pair.G_y[n]), (seen[step][n, 1], pair.G_t[n])):
+            for j, slope, w, f in zip(seen[step][n], pair.slope[n], pair.W[n], F[n], strict=True):
                 a = A[index[n]]
-                excess[j] += 0.2 * 16.0 * pair.w[n] * torch.outer(a, a)
-                linear[j] += 0.2 * 16.0 * G * a
+                excess[j] += 0.2 * 16.0 * w * torch.outer(a, a)
+                linear[j] += 0.2 * 16.0 * (slope + w * f) * a
     assert rested > 3
     m, S = posterior_of(head)
     expected = torch.linalg.inv(eye + excess)
