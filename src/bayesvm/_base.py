@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesvm import _prediction, _top_k
 from bayesvm._callbacks import CallbackSupportMixin, with_callbacks
+from bayesvm._compile import compile_model
 from bayesvm._compiled import CompiledPredictor
-from bayesvm._compiled.folding import compile_model
 from bayesvm._fit.fitting import can_add_rows, fit_estimator, partial_fit_estimator
 from bayesvm._fit.train import Options
 from bayesvm._model import FittedKernel, LoadedModel, Model, relevance, torch_dtype

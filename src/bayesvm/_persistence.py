@@ -23,19 +23,14 @@ from bayesvm._version import __version__
 # Every type that a saved model may contain besides those that skops trusts
 # itself. Types outside these lists are refused; so are bound methods, always.
 
-# Ours: plain data, reviewed to run nothing when it is rebuilt. No two have the
-# same name, so that files of versions that had them in other modules load too.
+# Ours: plain data, reviewed to run nothing when it is rebuilt; ``_ours`` adds the
+# kernels that have a name. No two have the same name, so that files of versions
+# that had them in other modules load too.
 _OURS = [
-    "bayesvm._core.kernels.additive.AdditiveRBF",
     "bayesvm._core.kernels.compose.Product",
     "bayesvm._core.kernels.compose.Scaled",
     "bayesvm._core.kernels.compose.Sum",
-    "bayesvm._core.kernels.linear.Constant",
     "bayesvm._core.kernels.linear.IsotropicLinear",
-    "bayesvm._core.kernels.linear.Linear",
-    "bayesvm._core.kernels.stationary.Matern32",
-    "bayesvm._core.kernels.stationary.Matern52",
-    "bayesvm._core.kernels.stationary.RBF",
     "bayesvm._core.likelihoods.robust_max.RobustMax",
     "bayesvm._core.likelihoods.softmax.Softmax",
     "bayesvm.distributed._estimator.DaskBayesianSVC",
@@ -62,10 +57,21 @@ _SKRUB = [
 ]
 # Types of numbers, which scikit-learn's imputer notes.
 _NUMPY = ["numpy.dtype"]
-TRUSTED_TYPES = [*_OURS, *_SKRUB, *_NUMPY]
 
-_MODULE_OF = {name: module for module, _, name in (path.rpartition(".") for path in _OURS)}
+
 _SCHEMA = "schema.json"
+
+
+def _ours() -> list[str]:
+    from bayesvm._core.kernels import KERNEL_NAMES
+
+    return [*_OURS, *(f"{kernel.__module__}.{kernel.__qualname__}" for kernel in KERNEL_NAMES.values())]
+
+
+def trusted_types() -> list[str]:
+    """Names of all types that ``load`` makes objects of."""
+    return [*_ours(), *_SKRUB, *_NUMPY]
+
 
 # Errors that are no sign of a damaged file.
 _OF_THE_SYSTEM = (ImportError, FileNotFoundError, PermissionError, MemoryError)
@@ -120,7 +126,7 @@ def load(path: str | os.PathLike[str], trusted: Iterable[str] = ()) -> Any:
         raise ValueError(
             f"trusted={trusted!r} is not valid; it must be a list of names, such as [{trusted!r}]"
         )
-    all_trusted = [*TRUSTED_TYPES, *trusted]
+    all_trusted = [*trusted_types(), *trusted]
     skops = _skops_io()
     source = Path(path)
     if not source.exists():
@@ -169,7 +175,8 @@ def _with_current_modules(source: Path) -> bytes | None:
     """The file with its types in their present modules; None if they are there already."""
     with zipfile.ZipFile(source) as archive:
         schema = json.loads(archive.read(_SCHEMA))
-        if not sum(_move(node) for node in _nodes(schema)):
+        module_of = {name: module for module, _, name in (path.rpartition(".") for path in _ours())}
+        if not sum(_move(node, module_of) for node in _nodes(schema)):
             return None
         moved = io.BytesIO()
         with zipfile.ZipFile(moved, "w") as target:
@@ -188,14 +195,14 @@ def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
             yield from _nodes(value)
 
 
-def _move(node: dict[str, Any]) -> bool:
+def _move(node: dict[str, Any], module_of: dict[str, str]) -> bool:
     """Put a type of ours into its present module; whether it, or an unknown one, was elsewhere."""
     module, name = node.get("__module__"), node.get("__class__")
     if not isinstance(module, str) or not module.startswith("bayesvm."):
         return False
-    current = _MODULE_OF.get(str(name), module)
+    current = module_of.get(str(name), module)
     node["__module__"] = current
-    return current != module or name not in _MODULE_OF
+    return current != module or name not in module_of
 
 
 def _parts(value: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Kernels to compose and the protocol to write one's own."""
+"""Kernels to compose, and what is needed to write and to name one's own."""
 
 from bayesvm._core.kernels import (
     KERNEL_NAMES,
@@ -11,7 +11,9 @@ from bayesvm._core.kernels import (
     Matern52,
     Params,
     Product,
+    Stationary,
     Sum,
+    register_kernel,
 )
 
 __all__ = [
@@ -25,5 +27,7 @@ __all__ = [
     "Matern52",
     "Params",
     "Product",
+    "Stationary",
     "Sum",
+    "register_kernel",
 ]

@@ -14,17 +14,14 @@ from bayesvm import (
     OneVsRestBayesianSVC,
     SVGPClassifier,
 )
-from bayesvm._compiled.folding import compile_model, fold_kernel
-from bayesvm._compiled.kernels import OtherTerm
-from bayesvm._core.kernels import resolve_kernel
-from bayesvm._core.kernels.linear import IsotropicLinear
+from bayesvm._compile import compile_model
 from bayesvm._prediction import proba
 from bayesvm.kernels import KERNEL_NAMES, RBF
 
 from ..estimators.data import FAST, problem
 
 SINGLE, DOUBLE = 1e-4, 1e-8
-KERNELS = [*KERNEL_NAMES, "linear + rbf*constant", "matern32*additive + linear"]
+KERNELS = [*KERNEL_NAMES, "rbf+additive", "linear + rbf*constant", "matern32*additive + linear"]
 
 
 def queries(X: np.ndarray) -> np.ndarray:
@@ -53,19 +50,6 @@ def assert_agrees(model, X: np.ndarray, dtypes: tuple[str, str] = ("float32", "f
 def test_every_kernel(kernel, n_classes):
     X, y = problem(n_classes)
     assert_agrees(BayesianSVC(20, kernel=kernel, local=False, **FAST).fit(X, y), X)
-
-
-def has_code_of_its_own(kernel) -> bool:
-    return isinstance(kernel, OtherTerm) or any(map(has_code_of_its_own, getattr(kernel, "terms", ())))
-
-
-@pytest.mark.parametrize("kernel", [*KERNELS, IsotropicLinear()], ids=str)
-def test_every_kernel_of_the_library_is_arrays_alone(kernel):
-    """A new one needs a term in ``compiled/kernels.py`` and a line in ``fold_kernel``."""
-    Z = torch.randn(5, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    kernel = resolve_kernel(kernel, True)
-    params = {name: value.numpy() for name, value in kernel.init(Z).items()}
-    assert not has_code_of_its_own(fold_kernel(kernel, params, Z.numpy(), "float64"))
 
 
 def test_learned_parameters_and_shared_length_scales():

@@ -19,7 +19,6 @@ from bayesvm import BayesianSVC, SVGPClassifier
 from bayesvm._compiled import CompiledPredictor
 from bayesvm._compiled.kernels import product
 from bayesvm._compiled.latents import SoftmaxAtNodes
-from bayesvm._compiled.predictor import available_threads, check_threads, map_in_threads
 from bayesvm._core.predictive import expected_softmax, normal_nodes
 
 from ..estimators.data import FAST, problem
@@ -83,21 +82,24 @@ def test_threads_share_a_predictor():
 
 
 def test_number_of_threads(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert available_threads() == 1
-    monkeypatch.setenv("OMP_NUM_THREADS", "not a number")
-    assert available_threads() >= 1
+    predictor = fitted().compile_predictor()
+    X = np.random.default_rng(0).normal(size=(20_011, predictor.n_features_in_))
+    expected = predictor.predict_proba(X, n_threads=1)
+    for setting in ("1", "not a number"):
+        monkeypatch.setenv("OMP_NUM_THREADS", setting)
+        assert_array_equal(predictor.predict_proba(X), expected)
     for bad in (0, "2", 1.5, True):
         with pytest.raises(ValueError, match=f"n_threads={bad!r} is not valid"):
-            check_threads(bad)
+            predictor.predict_proba(X[:1], n_threads=bad)
 
 
-def test_an_error_in_a_thread_is_raised():
-    def work(start: int) -> None:
-        raise ArithmeticError(start)
+def test_an_error_in_a_thread_is_raised(monkeypatch):
+    def fails(self, F, s2):
+        raise ArithmeticError
 
+    monkeypatch.setattr(SoftmaxAtNodes, "__call__", fails)
     with pytest.raises(ArithmeticError):
-        map_in_threads(work, range(100), 4)
+        fitted().compile_predictor("float64").predict_proba(np.zeros((20_011, 3)), n_threads=4)
 
 
 @pytest.mark.parametrize("shape", [(1, 5, 3), (100, 128, 128), (16, 128, 128), (37, 2, 700), (9, 600, 600)])
@@ -139,8 +141,6 @@ def test_refusals():
         predictor.predict_one([0.0, 1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match=r"sequence of 3 numbers; got the shape \(1, 3\)\. For tables"):
         predictor.predict_one(X[:1])
-    with pytest.raises(ValueError, match="n_threads='2'"):
-        predictor.predict_proba(X[:1], n_threads="2")
     for bad in (np.nan, np.inf):
         with pytest.raises(ValueError, match="NaN or infinity"):
             predictor.predict_one([0.0, bad, 1.0])

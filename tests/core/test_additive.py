@@ -1,10 +1,12 @@
-"""The additive kernel's hand-written backward pass."""
+"""The additive kernel: its hand-written backward pass, and tables for columns with few values."""
 
 import pytest
 import torch
 
 from bayesvm._core.kernels import AdditiveRBF
-from tests.problems import normal
+from bayesvm._core.kernels.additive import AdditiveFromTables, AdditiveOnRows, _groups
+from bayesvm._core.kernels.fast_paths import cross_to_inducing, on_rows
+from tests.problems import generator, normal
 
 N, P, D = 6, 4, 3
 
@@ -68,3 +70,51 @@ def test_shares_are_a_convex_combination():
     scale = params["log_length_scale"].exp()[0]
     alone = params["log_variance"].exp() * torch.exp(-0.5 * ((X[:, :1] - Z[:, 0]) / scale).square())
     torch.testing.assert_close(one, alone)
+
+
+def _rows(*n_values: int, n: int = 60) -> torch.Tensor:
+    """Columns with so many values, not evenly spaced."""
+    g = generator(0)
+    columns = [
+        normal(size, seed=100 + d)[torch.randint(size, (n,), generator=g)] for d, size in enumerate(n_values)
+    ]
+    return torch.stack(columns, 1)
+
+
+@pytest.mark.parametrize(
+    ("n_values", "n_rest"), [((2, 3, 17), 0), ((2, 50, 3, 60, 1), 2), ((3, 3, 40), 1)], ids=str
+)
+def test_columns_with_few_values_share_a_table_while_the_kernel_is_learned(n_values, n_rest):
+    """The battery of all kernels compares the numbers."""
+    prepared = on_rows(AdditiveRBF(), _rows(*n_values))
+    assert isinstance(prepared, AdditiveOnRows)
+    assert len(prepared.rest) == n_rest
+
+
+def test_rows_with_many_values_are_computed():
+    X, kernel = normal(500, 3, seed=3), AdditiveRBF()
+    assert on_rows(kernel, X) is kernel
+    assert not isinstance(cross_to_inducing(kernel, kernel.init(X), X[:4], X), AdditiveFromTables)
+
+
+def test_tables_of_passes_serve_known_values_only():
+    X, Z, kernel = _rows(4, 13, 4, 800, 2, n=800), normal(7, 5, seed=1), AdditiveRBF()
+    params = kernel.init(X)
+    cross = cross_to_inducing(kernel, params, Z, X)
+    assert isinstance(cross, AdditiveFromTables)
+    assert sorted(cross.columns.tolist()) == [0, 1, 2, 4]
+    assert cross.rest.tolist() == [3]
+    cross.table.fill_(torch.nan)
+    assert bool(cross(X).isnan().all())
+    for value in (0.123, 99.0, -99.0):  # between two values, above and below all of them
+        new = X[:20].clone()
+        new[7, 1] = value
+        torch.testing.assert_close(cross(new), kernel.cross(params, new, Z))
+
+
+def test_columns_share_tables_as_long_as_these_are_small():
+    cards = {d: 13 if d % 2 else 4 for d in range(10)}
+    groups = _groups(cards, 1024)
+    assert len(groups) == 3
+    assert sorted(d for group in groups for d in group) == list(range(10))
+    assert _groups({0: 30, 1: 2}, 8) == [[0], [1]]

@@ -1,10 +1,12 @@
 """Whitened features (eq. 1.3)."""
 
+import pytest
 import torch
 
 from bayesvm._core.features import inducing_factor, whitened_features
-from bayesvm._core.kernels import RBF, Matern32
-from tests.problems import normal
+from bayesvm._core.kernels import RBF, IsotropicLinear, Matern32
+from bayesvm._linear import spanning_points
+from tests.problems import DTYPE, normal
 
 
 def _setup(n: int, p: int, seed: int):
@@ -57,3 +59,18 @@ def test_features_pass_gradcheck_in_parameters_and_inducing_points():
         return tuple(whitened_features(kernel, theta, Z, inducing_factor(kernel, theta, Z), X))
 
     assert torch.autograd.gradcheck(features, [Z, *params.values()])
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize(("n", "n_features"), [(50, 3), (5, 8)])
+def test_spanning_points_leave_nothing_unexplained(intercept, n, n_features):
+    X = normal(n, n_features, seed=3)
+    kernel = IsotropicLinear(intercept, variance=2.0)
+    params = kernel.init(X)
+    Z = spanning_points(intercept)(X, torch.ones(n, dtype=DTYPE), 1)
+    assert Z.shape[0] == min(n, n_features + intercept)
+    features = whitened_features(kernel, params, Z, inducing_factor(kernel, params, Z), X)
+    assert float(features.residual.max()) < 1e-6
+    if n > n_features and intercept:  # the features are the rows themselves
+        rows = 2.0**0.5 * torch.cat([torch.ones(n, 1, dtype=DTYPE), X], 1)
+        torch.testing.assert_close(features.A, rows, atol=1e-6, rtol=1e-6)

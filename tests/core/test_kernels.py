@@ -1,24 +1,30 @@
-"""One battery that every kernel must pass."""
+"""One battery that every kernel must pass, names of kernels, and sums and products of them."""
 
 import math
+import pickle
 
 import pytest
 import torch
 
+from bayesvm._compiled.kernels import TorchTerm
 from bayesvm._core.kernels import (
     KERNEL_NAMES,
     RBF,
     AdditiveRBF,
     Constant,
+    IsotropicLinear,
     Kernel,
     Linear,
     Matern32,
     Matern52,
     Product,
+    Scaled,
+    Stationary,
     Sum,
+    register_kernel,
     resolve_kernel,
 )
-from bayesvm._core.kernels.compose import Scaled
+from bayesvm._core.kernels.fast_paths import compiled, cross_to_inducing, on_rows
 from tests.problems import generator, normal
 
 D = 3
@@ -47,6 +53,10 @@ def _linear(p, x, z):
     return p["log_bias"].exp() + (p["log_slope"].exp() * x * z).sum()
 
 
+def _isotropic(p, x, z):
+    return p["log_variance"].exp() * ((x * z).sum() + 1.0)
+
+
 def _constant(p, x, z):
     return p["log_variance"].exp()
 
@@ -68,6 +78,11 @@ CASES = {
     "matern52, one length scale": (Matern52(ard=False), _matern52),
     "linear": (Linear(), _linear),
     "linear, one slope": (Linear(ard=False), _linear),
+    "linear, one prior variance": (IsotropicLinear(), _isotropic),
+    "linear, no intercept": (
+        IsotropicLinear(intercept=False),
+        lambda p, x, z: p["log_variance"].exp() * (x * z).sum(),
+    ),
     "constant": (Constant(variance=0.7), _constant),
     "additive": (AdditiveRBF(), _additive),
     "rbf+additive": (
@@ -175,6 +190,73 @@ def test_starting_parameters_follow_type_and_width_of_the_rows(kernel, formula):
     assert isinstance(kernel, Kernel)
 
 
+def _rows(n: int, seed: int) -> torch.Tensor:
+    """Columns of many, four and two values."""
+    X, g = normal(n, D, seed=seed), generator(seed)
+    for d, size in ((1, 4), (2, 2)):
+        X[:, d] = normal(size, seed=100 + d)[torch.randint(size, (n,), generator=g)]
+    return X
+
+
+@battery
+def test_prepared_for_rows_it_has_the_same_covariances_and_gradients(kernel, formula):
+    X, Z = _rows(60, 20), normal(7, D, seed=21).requires_grad_()
+    params = {k: v.requires_grad_() for k, v in _random_params(kernel, X, 22).items()}
+    prepared = on_rows(kernel, X)
+    weight = normal(60, 7, seed=23)
+    found, expected = (
+        (K, torch.autograd.grad((weight * K).sum(), [*params.values(), Z], allow_unused=True))
+        for K in (k.cross(params, X, Z) for k in (prepared, kernel))
+    )
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(prepared.diag(params, X), kernel.diag(params, X))
+    other = normal(5, D, seed=24)
+    torch.testing.assert_close(prepared.cross(params, other, Z), kernel.cross(params, other, Z))
+
+
+@battery
+def test_prepared_for_inducing_points_it_has_the_same_covariances(kernel, formula):
+    X, Z = _rows(800, 25), normal(7, D, seed=26)
+    params = _random_params(kernel, X, 27)
+    cross = cross_to_inducing(kernel, params, Z, X)
+    for new in (_rows(300, 28), normal(20, D, seed=29)):
+        torch.testing.assert_close(cross(new), kernel.cross(params, new, Z), rtol=1e-13, atol=1e-14)
+        assert torch.equal(pickle.loads(pickle.dumps(cross))(new), cross(new))
+
+
+def _needs_torch(kernel) -> bool:
+    return isinstance(kernel, TorchTerm) or any(map(_needs_torch, getattr(kernel, "terms", ())))
+
+
+@battery
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
+def test_compiled_it_has_the_same_covariances_without_torch(kernel, formula, dtype, tolerance):
+    X, Z = normal(30, D, seed=30), normal(7, D, seed=31)
+    params = _random_params(kernel, X, 32)
+    arrays = {name: value.numpy() for name, value in params.items()}
+    fast = compiled(kernel, arrays, Z.numpy(), dtype, 1.7)
+    assert not _needs_torch(fast)
+    K = torch.as_tensor(fast.cross(X.numpy())).double()
+    torch.testing.assert_close(K, 1.7 * kernel.cross(params, X, Z), rtol=tolerance, atol=tolerance)
+    diag = torch.as_tensor(fast.diag(X.numpy())).expand(30)
+    torch.testing.assert_close(diag, 1.7 * kernel.diag(params, X), rtol=1e-12, atol=1e-12)
+
+
+def test_a_subclass_does_not_inherit_the_fast_paths_of_another_covariance():
+    class Halved(AdditiveRBF):
+        def cross(self, params, X, Z):
+            return 0.5 * super().cross(params, X, Z)
+
+    kernel, X = Halved(), _rows(60, 33)
+    params, Z = kernel.init(X), X[:4]
+    expected = kernel.cross(params, X, Z)
+    torch.testing.assert_close(on_rows(kernel, X).cross(params, X, Z), expected)
+    torch.testing.assert_close(cross_to_inducing(kernel, params, Z, X)(X), expected)
+    arrays = {name: value.numpy() for name, value in params.items()}
+    fast = compiled(kernel, arrays, Z.numpy(), "float64")
+    torch.testing.assert_close(torch.as_tensor(fast.cross(X.numpy())), expected)
+
+
 @pytest.mark.parametrize("kernel", [RBF(), Matern32(), Matern52()], ids=lambda k: type(k).__name__)
 def test_single_precision_gradients_where_inducing_points_are_rows(kernel):
     """At zero distance a root's derivative is infinite; its noise must not reach the length scales."""
@@ -187,3 +269,77 @@ def test_single_precision_gradients_where_inducing_points_are_rows(kernel):
         (k * weight.to(dtype)).sum().backward()
         gradients.append(params["log_length_scale"].grad.double())
     torch.testing.assert_close(gradients[1], gradients[0], rtol=0.0, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", sorted(KERNEL_NAMES))
+@pytest.mark.parametrize("ard", [True, False])
+def test_every_name_resolves(name, ard):
+    kernel = resolve_kernel(name, ard)
+    X = normal(4, 2, seed=0)
+    assert kernel.cross(kernel.init(X), X, X).shape == (4, 4)
+
+
+def test_products_bind_tighter_than_sums():
+    assert resolve_kernel("linear + rbf*constant", True) == Sum((Linear(), Product((RBF(), Constant()))))
+    assert resolve_kernel(" matern32 * linear ", False) == Product((Matern32(ard=False), Linear(ard=False)))
+    assert resolve_kernel("rbf+additive", True) == Sum((RBF(), AdditiveRBF()))
+
+
+def test_parameters_of_parts_have_their_number_as_prefix():
+    X = normal(5, 2, seed=1)
+    assert set(Sum((RBF(), Linear())).init(X)) == {f"0.{k}" for k in RBF().init(X)} | {
+        f"1.{k}" for k in Linear().init(X)
+    }
+
+
+def test_composites_of_more_than_ten_parts_keep_their_parameters_apart():
+    X = normal(3, 2, seed=3)
+    kernel = Sum(tuple(Constant(variance=float(i + 1)) for i in range(12)))
+    assert float(kernel.diag(kernel.init(X), X)[0]) == pytest.approx(78.0)
+
+
+def test_composites_nest():
+    X = normal(3, 2, seed=4)
+    kernel = Product((Sum((Constant(2.0), Constant(3.0))), Constant(4.0)))
+    assert float(kernel.diag(kernel.init(X), X)[0]) == pytest.approx(20.0)
+
+
+@pytest.mark.parametrize("name", ["rfb", "rbf + ", "rbf ** linear", "", "rbf, linear"])
+def test_unknown_names_are_refused_with_the_valid_ones(name):
+    with pytest.raises(ValueError, match=r"valid names are .*matern52"):
+        resolve_kernel(name, True)
+
+
+@pytest.mark.parametrize("thing", [3, None, object(), RBF])
+def test_what_is_not_a_kernel_is_refused(thing):
+    with pytest.raises(TypeError, match="init, cross and diag"):
+        resolve_kernel(thing, True)
+
+
+def test_kernel_objects_are_taken_as_they_are():
+    kernel = Matern32(variance=3.0)
+    assert resolve_kernel(kernel, False) is kernel
+
+
+class Triangle(Stationary):
+    """A name can be given to any kernel."""
+
+    def profile(self, r2):
+        return torch.exp(-r2.clamp_min(1e-12).sqrt())
+
+
+def test_a_registered_name_is_a_name_like_the_others(monkeypatch):
+    monkeypatch.setitem(KERNEL_NAMES, "triangle", RBF)  # is removed afterwards
+    register_kernel("triangle", Triangle)
+    assert resolve_kernel("triangle*constant", False) == Product((Triangle(ard=False), Constant()))
+    with pytest.raises(ValueError, match=r"'tri\+angle'"):
+        register_kernel("tri+angle", Triangle)
+    with pytest.raises(TypeError, match="init, cross and diag"):
+        register_kernel("number", float)
+    with pytest.raises(TypeError, match="must be a class"):
+        register_kernel("object", Triangle())
+
+
+def test_isotropic_linear_functions_start_with_a_variance_of_one():
+    X = 5.0 * normal(200, 3, seed=2)
+    assert float(IsotropicLinear().diag(IsotropicLinear().init(X), X).mean()) == pytest.approx(1.0)

@@ -69,7 +69,8 @@ def test_hyperparameters(hyperparameters, n_classes):
 
 @pytest.mark.parametrize("ard", [True, False])
 @pytest.mark.parametrize(
-    "kernel", [*sorted(KERNEL_NAMES), "linear + rbf*constant", "rbf*linear", "linear+additive"]
+    "kernel",
+    [*sorted(KERNEL_NAMES), "rbf+additive", "linear + rbf*constant", "rbf*linear", "linear+additive"],
 )
 def test_kernels_by_name(kernel, ard):
     X, y = three_blobs(40)

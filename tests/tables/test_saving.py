@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import bayesvm
-from bayesvm._persistence import TRUSTED_TYPES
+from bayesvm._persistence import trusted_types
 from bayesvm.tables import column_relevance, example_table, predict_table, table_classifier
 
 from .data import FAST, mixed_table
@@ -51,8 +51,8 @@ def test_nothing_is_trusted_that_no_table_needs(tmp_path):
         path = tmp_path / f"{name}.skops"
         bayesvm.save(table_classifier("y", **FAST).fit(table, np.asarray(y)), path)
         needed |= set(skops_io.get_untrusted_types(file=path))
-    assert {name for name in TRUSTED_TYPES if not name.startswith("bayesvm.")} <= needed
-    assert needed <= set(TRUSTED_TYPES)
+    assert {name for name in trusted_types() if not name.startswith("bayesvm.")} <= needed
+    assert needed <= set(trusted_types())
 
 
 def schema_size(path):

@@ -1,8 +1,8 @@
-"""Objects made of arrays in files: the arrays and a description, nothing that could run.
+"""Files of compiled predictors: arrays and a description, nothing that could run.
 
 The format is numpy's ``.npz`` without pickles. One entry is a JSON text that
-says how the arrays make up the object; only types that the reader names are
-ever made from it.
+says how the arrays make up the object; only types that the reader names, and
+kernels and likelihoods that have a name in this library, are made from it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import zipfile
 import zlib
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,7 @@ from bayesvm._version import __version__
 
 _FORMAT = 1
 _DESCRIPTION = "description"
-# Likelihoods with probabilities of their own; their modules need torch and are imported when met.
-_LIKELIHOODS = {
-    "RobustMax": "bayesvm._core.likelihoods.robust_max",
-    "Softmax": "bayesvm._core.likelihoods.softmax",
-}
-# What numpy says to files that are not its own, or are cut or damaged.
+# Exceptions of numpy for files that are not its own, or are cut or damaged.
 _UNREADABLE = (
     TypeError,
     ValueError,
@@ -55,7 +49,7 @@ def write(value: Any, path: str | os.PathLike[str], types: Iterable[type]) -> Pa
     Raises
     ------
     TypeError
-        If a part of it is a kernel, a likelihood or a label of the user's own kind.
+        If a part of it is a kernel or a likelihood without a name, or a label of the user's own type.
     """
     arrays: dict[str, Any] = {}
     packed = _packed(value, arrays, set(types))
@@ -67,7 +61,7 @@ def write(value: Any, path: str | os.PathLike[str], types: Iterable[type]) -> Pa
 
 
 def read(path: str | os.PathLike[str], types: Iterable[type]) -> Any:
-    """Read what ``write`` wrote; objects of the types, and likelihoods of this library, are made of it.
+    """Read what ``write`` wrote.
 
     Raises
     ------
@@ -77,7 +71,7 @@ def read(path: str | os.PathLike[str], types: Iterable[type]) -> Any:
     source = Path(path)
     if not source.exists():
         raise FileNotFoundError(f"there is no file {str(path)!r}")
-    # numpy would advise to trust the file, and run what is in it: its words are left out.
+    # numpy's message advises to allow pickles, which would run what is in the file: it is left out.
     try:
         with source.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
@@ -113,15 +107,25 @@ def _packed(value: Any, arrays: dict[str, Any], types: set[type]) -> Any:
         return _packed_array(value, arrays)
     if isinstance(value, tuple):
         return {"tuple": [_packed(v, arrays, types) for v in value]}
+    if isinstance(value, dict):
+        return {"dict": {name: _packed(v, arrays, types) for name, v in value.items()}}
     kind = type(value)
-    if is_dataclass(kind) and (kind in types or _LIKELIHOODS.get(kind.__name__) == kind.__module__):
+    if kind in types or _named_types().get(kind.__name__) is kind:
         parts = {f.name: _packed(getattr(value, f.name), arrays, types) for f in fields(kind)}
         return {"type": kind.__name__, **parts}
-    name = type(getattr(value, "kernel", value)).__name__
     raise TypeError(
-        f"a compiled predictor with {name} in it cannot be written to a file that runs no code; pickle it, "
-        "or save the estimator with bayesvm.save"
+        f"a compiled predictor with {kind.__name__} in it cannot be written to a file that runs no code; "
+        "pickle it, or save the estimator with bayesvm.save"
     )
+
+
+def _named_types() -> dict[str, type]:
+    """Kernels and likelihoods that have a name, by their class; they need torch, so imported when met."""
+    from bayesvm._core.kernels import KERNEL_NAMES
+    from bayesvm._core.likelihoods import LIKELIHOODS
+
+    named = (*KERNEL_NAMES.values(), *LIKELIHOODS.values())
+    return {t.__name__: t for t in named if isinstance(t, type) and is_dataclass(t)}
 
 
 def _packed_array(value: Any, arrays: dict[str, Any]) -> dict[str, Any]:
@@ -147,6 +151,8 @@ def _unpacked(packed: Any, arrays: dict[str, Any], types: dict[str, type]) -> An
         return array.astype(object) if packed.get("objects") else array
     if "tuple" in packed:
         return tuple(_unpacked(v, arrays, types) for v in packed["tuple"])
+    if "dict" in packed:
+        return {key: _unpacked(value, arrays, types) for key, value in packed["dict"].items()}
     name = packed["type"]
-    made = getattr(import_module(_LIKELIHOODS[name]), name) if name in _LIKELIHOODS else types[name]
+    made = types[name] if name in types else _named_types()[name]
     return made(**{key: _unpacked(value, arrays, types) for key, value in packed.items() if key != "type"})

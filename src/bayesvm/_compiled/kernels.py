@@ -1,4 +1,7 @@
-"""Covariance functions folded into plain arrays: learned parameters and inducing points are fixed.
+"""Kernels compiled to numpy: parameters and inducing points are fixed, and multiplied out beforehand.
+
+Each form has a constructor ``of`` from the parameters of a kernel, Z of shape
+(P, D), a factor on the covariances, and the precision of the results.
 
 Profiled at one row, where numpy spends a microsecond a call whatever it does:
 few calls count more than few flops. In batches exponentials count, and single
@@ -15,11 +18,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-# --- Records of arrays in a line: what a log needs to know of an array is its shape.
+Array = npt.NDArray[Any]
 
 
 class Brief:
-    """Base of dataclasses that hold arrays; these must be made with ``repr=False``."""
+    """Base of dataclasses made with ``repr=False``: their arrays are shown by type and shape, on one line."""
 
     __slots__ = ()
 
@@ -36,11 +39,6 @@ def _brief(value: Any) -> str:
     return repr(value)
 
 
-# --- Matrix products in pieces that a BLAS library computes on the calling thread.
-
-
-Array = npt.NDArray[Any]
-
 # OpenBLAS shares larger products out among threads of its own. Ours have
 # blocks of rows, and nothing is left for others to do; measured on one core,
 # pieces of sixteen rows are as fast as one product (112 against 99 GFlop/s at
@@ -50,7 +48,7 @@ _FEWEST_ROWS = 8
 
 
 def product(A: Array, B: Array) -> Array:
-    """A B for many rows A (n, K) and a small matrix B (K, M)."""
+    """A B for many rows A (n, K) and a small matrix B (K, M), on the calling thread."""
     n, K = A.shape
     size = _MOST_MULTIPLICATIONS // max(1, B.size)
     if n <= size or size < _FEWEST_ROWS:
@@ -104,6 +102,13 @@ class DistanceTerm(Brief):
     log_variance: float
     dtype: str
 
+    @classmethod
+    def of(cls, name: str, params: dict[str, Array], Z: Array, factor: float, dtype: str) -> DistanceTerm:
+        """From ``log_length_scale``, shape (D,) or (1,), and ``log_variance``."""
+        g = np.exp(-2.0 * params["log_length_scale"]) * np.ones(Z.shape[1])
+        log_variance = float(params["log_variance"]) + np.log(factor)
+        return cls(name, np.ascontiguousarray((Z * g).T), -0.5 * np.square(Z) @ g, g, log_variance, dtype)
+
     def cross(self, U: Array) -> Array:
         half = product(U, self.A)
         half += self.b
@@ -148,6 +153,15 @@ class OneDimensionalTerms(Brief):
     log_weight: Array
     variance: float
 
+    @classmethod
+    def of(cls, params: dict[str, Array], Z: Array, factor: float, dtype: str) -> OneDimensionalTerms:
+        """From ``log_variance``, ``logits`` and ``log_length_scale``."""
+        variance = factor * float(np.exp(params["log_variance"]))
+        log_share = params["logits"] - np.logaddexp.reduce(params["logits"])
+        scale = np.sqrt(0.5) * np.exp(-params["log_length_scale"])
+        V = np.ascontiguousarray((Z * scale).T[:, None, :], dtype=dtype)
+        return cls(scale, V, (log_share + np.log(variance)).astype(dtype)[:, None, None], variance)
+
     def cross(self, U: Array) -> Array:
         u = np.clip(U * self.scale, -_LARGEST, _LARGEST).astype(self.V.dtype, copy=False).T[:, :, None]
         D, _, P = self.V.shape
@@ -189,6 +203,13 @@ class LinearTerm(Brief):
     bias: float
     dtype: str
 
+    @classmethod
+    def of(cls, log_slope: Array, log_bias: Array | None, Z: Array, factor: float, dtype: str) -> LinearTerm:
+        """From variances of the slopes, shape (D,), (1,) or (), and of the intercept, if there is one."""
+        slope = factor * np.exp(log_slope) * np.ones(Z.shape[1])
+        bias = 0.0 if log_bias is None else factor * float(np.exp(log_bias))
+        return cls(np.ascontiguousarray((Z * slope).T), slope, bias, dtype)
+
     def cross(self, U: Array) -> Array:
         k = product(U, self.A)
         k += self.bias
@@ -212,6 +233,10 @@ class ConstantTerm:
     variance: float
     n_inducing: int
     dtype: str
+
+    @classmethod
+    def of(cls, log_variance: Array, Z: Array, factor: float, dtype: str) -> ConstantTerm:
+        return cls(factor * float(np.exp(log_variance)), Z.shape[0], dtype)
 
     def cross(self, U: Array) -> Array:
         return np.full((U.shape[0], self.n_inducing), self.variance, self.dtype)
@@ -247,8 +272,8 @@ class ProductOfTerms:
 
 
 @dataclass(frozen=True, repr=False)
-class OtherTerm(Brief):
-    """A kernel that is not ours: its own code, through torch, in double precision.
+class TorchTerm(Brief):
+    """A kernel without a form in numpy: its own code, through torch, in double precision.
 
     Attributes
     ----------

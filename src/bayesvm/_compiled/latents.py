@@ -1,6 +1,7 @@
-r"""Latent moments from covariances with the inducing points, everything else multiplied out.
+r"""From covariances with the inducing points to latent moments and class probabilities.
 
-With :math:`S_j^{-1} = R_j R_j^\top = U \Lambda U^\top` and :math:`a = L^{-1} k` the variance
+Everything that does not depend on the row is multiplied out. With
+:math:`S_j^{-1} = R_j R_j^\top = U \Lambda U^\top` and :math:`a = L^{-1} k` the variance
 :math:`k(x, x) - a^\top a + a^\top S_j a` (eq. 1.4) is :math:`k(x, x) - |Q_j^\top k|^2` with
 :math:`Q_j = L^{-\top} U (I - \Lambda^{-1})^{1/2}`. Two things make that fit for single precision.
 One product does it, and although :math:`L^{-1}` may be very large, :math:`Q_j` is not: directions
@@ -62,9 +63,6 @@ def _squares(k: Array, Q: Array) -> Array:
         q = product(k, Q_v)
         out[:, v] = np.einsum("nr,nr->n", q, q)
     return out
-
-
-# --- The local part of the latent means, folded (section 10).
 
 
 # Distances of a block of rows stay in the cache.
@@ -156,9 +154,6 @@ class FoldedLocal(Brief):
         return nearest
 
 
-# --- From latent means and deviations to class probabilities, at the nodes that estimators use (eq. 6.4).
-
-
 # Numbers of classes × rows × nodes treated at once: they stay in the cache.
 _CHUNK_NUMBERS = 80_000
 # Logarithms of odds end here, so that their exponentials are finite in single precision.
@@ -166,7 +161,10 @@ _LARGEST_LOG = 80.0
 
 
 class Readout(Protocol):
-    """Class probabilities (n, C) from means F (n, J) and variances s2 (n, J) or, if shared, (n, 1)."""
+    """Class probabilities (n, C) from means F (n, J) and variances s2 (n, J) or, if shared, (n, 1).
+
+    At the nodes that estimators use (eq. 6.4).
+    """
 
     def __call__(self, F: Array, s2: Array) -> Array: ...
 
@@ -220,7 +218,7 @@ class SoftmaxAtNodes(Brief):
 
 @dataclass(frozen=True, repr=False)
 class SigmoidAtNodes(Brief):
-    """The same for two classes, whose difference is one number.
+    """E sigmoid(f + offset) for two classes, whose difference f is one number.
 
     Attributes
     ----------

@@ -18,107 +18,15 @@ from bayesvm._compiled.files import read, write
 from bayesvm._compiled.kernels import Brief
 from bayesvm._compiled.latents import FoldedLocal, FoldedPosterior
 
-# --- Rows and tables whose values have names: the names are compared with those of the fit, never guessed.
-
-
-# Names that a message lists.
-_MOST_NAMED = 10
-
-
-def check_columns(given: Iterable[Any], fitted: tuple[str, ...], what: str) -> None:
-    """Refuse other names, or another order, than those of the fit."""
-    names = tuple(given)
-    if names != fitted:
-        raise ValueError(
-            f"{what} {list(names)[:_MOST_NAMED]}, the model was fitted to {list(fitted)[:_MOST_NAMED]}; give "
-            "the same columns in the same order"
-        )
-
-
-def in_order(x: Any, fitted: tuple[str, ...] | None, n_features: int) -> Any:
-    """The values of one row in the order of the fit.
-
-    Parameters
-    ----------
-    x : mapping, Series or anything else
-        A mapping is read by name. A Series, or what else has an index of
-        texts, must have the names in their order. The rest is left as it is.
-    fitted : tuple of str or None
-        Names of the columns at the fit.
-    n_features : int
-
-    Raises
-    ------
-    ValueError
-        If names are missing, unknown or in another order.
-    """
-    if isinstance(x, Mapping):
-        return _by_name(x, fitted, n_features)
-    index = getattr(x, "index", None)
-    if fitted is not None and index is not None and not callable(index):
-        labels = tuple(index)
-        if any(isinstance(label, str) for label in labels):
-            check_columns(labels, fitted, "the row has the names")
-    return x
-
-
-def _by_name(x: Mapping[Any, Any], fitted: tuple[str, ...] | None, n_features: int) -> list[Any]:
-    if fitted is None:
-        raise ValueError(
-            "a row given by name needs a model that was fitted to a data frame, whose columns have names; "
-            f"give the {n_features} numbers as a sequence in the order of the columns at fit"
-        )
-    if len(x) != len(fitted) or any(name not in x for name in fitted):
-        known = set(fitted)
-        missing = [name for name in fitted if name not in x][:_MOST_NAMED]
-        unknown = [name for name in x if name not in known][:_MOST_NAMED]
-        wrong = [
-            f"{words} {names}" for words, names in (("lacks", missing), ("has the unknown", unknown)) if names
-        ]
-        raise ValueError(
-            f"the row {' and '.join(wrong)}; the model was fitted to the columns {list(fitted)[:_MOST_NAMED]}"
-        )
-    return [x[name] for name in fitted]
-
-
-# --- Blocks of rows shared out among threads: numpy lets go of the interpreter while it computes.
-
-
-# Fewer blocks than this for each thread are not worth starting them.
-_FEWEST_BLOCKS = 4
-
-
-def available_threads() -> int:
-    """Cores this process may use, or ``OMP_NUM_THREADS`` if that is less."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    return min(cores, max(1, int(asked))) if asked.isdecimal() else cores
-
-
-def check_threads(n_threads: object) -> None:
-    """Refuse what is neither a positive whole number nor None."""
-    whole = isinstance(n_threads, numbers.Integral) and not isinstance(n_threads, bool)
-    if n_threads is not None and not (whole and cast(int, n_threads) > 0):
-        raise ValueError(f"n_threads={n_threads!r} is not valid; it must be a positive whole number or None")
-
-
-def map_in_threads(work: Callable[[int], None], starts: Sequence[int], n_threads: int | None) -> None:
-    """Do the work for every start, in as many threads as are worth it."""
-    n = min(available_threads() if n_threads is None else n_threads, len(starts) // _FEWEST_BLOCKS)
-    if n <= 1:
-        for start in starts:
-            work(start)
-        return
-    with ThreadPoolExecutor(n) as pool:
-        for _ in pool.map(work, starts):
-            pass
-
-
 Array = npt.NDArray[Any]
 
 # Covariances and what is made of them stay in the cache.
 _BLOCK_NUMBERS = 2**15
 _FEWEST_ROWS = 16
+# Fewer blocks than this for each thread are not worth starting it.
+_FEWEST_BLOCKS = 4
+# Column names that an error message lists.
+_MOST_NAMED = 10
 
 
 @dataclass(frozen=True, repr=False)
@@ -210,7 +118,7 @@ class CompiledPredictor:
             Threads for batches of thousands of rows. None: one for each core
             this process may use, or ``OMP_NUM_THREADS`` if that is less.
         """
-        check_threads(n_threads)
+        _check_threads(n_threads)
         X = self._checked(X)
         n, size = X.shape[0], self._block
         if 0 < n <= size:
@@ -220,7 +128,7 @@ class CompiledPredictor:
         def work(start: int) -> None:
             proba[start : start + size] = self._probabilities(X[start : start + size])
 
-        map_in_threads(work, range(0, n, size), n_threads)
+        _map_in_threads(work, range(0, n, size), n_threads)
         return proba
 
     def predict(self, X: Any, n_threads: int | None = None) -> Array:
@@ -237,8 +145,8 @@ class CompiledPredictor:
             names: a Series with the same names in the same order, or a mapping
             (what JSON gives) with the same names in any order.
         """
-        if not isinstance(x, (list, tuple, np.ndarray)):  # these, which have no names, are not to wait
-            x = in_order(x, self.feature_names_in_, self.n_features_in_)
+        if not isinstance(x, (list, tuple, np.ndarray)):  # which have no names, and are common
+            x = _in_order(x, self.feature_names_in_, self.n_features_in_)
         row = np.asarray(x, dtype=np.float64)
         if row.ndim != 1:
             raise ValueError(
@@ -285,7 +193,7 @@ class CompiledPredictor:
         """Rows as double precision; what an estimator would refuse is refused."""
         names = getattr(X, "columns", None)
         if names is not None and self.feature_names_in_ is not None:
-            check_columns(names, self.feature_names_in_, "X has the columns")
+            _check_columns(names, self.feature_names_in_, "X has the columns")
         X = np.asarray(X, dtype=np.float64)
         if X.ndim != 2:
             raise ValueError(
@@ -312,7 +220,90 @@ def _types() -> tuple[type, ...]:
         kernels.OneDimensionalTerms,
         kernels.ProductOfTerms,
         kernels.SumOfTerms,
+        kernels.TorchTerm,
         latents.OwnProbabilities,
         latents.SigmoidAtNodes,
         latents.SoftmaxAtNodes,
     )
+
+
+def _check_columns(given: Iterable[Any], fitted: tuple[str, ...], what: str) -> None:
+    """Refuse other names, or another order, than those of the fit."""
+    names = tuple(given)
+    if names != fitted:
+        raise ValueError(
+            f"{what} {list(names)[:_MOST_NAMED]}, the model was fitted to {list(fitted)[:_MOST_NAMED]}; give "
+            "the same columns in the same order"
+        )
+
+
+def _in_order(x: Any, fitted: tuple[str, ...] | None, n_features: int) -> Any:
+    """The values of one row in the order of the fit.
+
+    Parameters
+    ----------
+    x : mapping, Series or anything else
+        A mapping is read by name. A Series, or what else has an index of
+        texts, must have the names in their order. The rest is left as it is.
+    fitted : tuple of str or None
+        Names of the columns at the fit.
+    n_features : int
+
+    Raises
+    ------
+    ValueError
+        If names are missing, unknown or in another order.
+    """
+    if isinstance(x, Mapping):
+        return _by_name(x, fitted, n_features)
+    index = getattr(x, "index", None)
+    if fitted is not None and index is not None and not callable(index):
+        labels = tuple(index)
+        if any(isinstance(label, str) for label in labels):
+            _check_columns(labels, fitted, "the row has the names")
+    return x
+
+
+def _by_name(x: Mapping[Any, Any], fitted: tuple[str, ...] | None, n_features: int) -> list[Any]:
+    if fitted is None:
+        raise ValueError(
+            "a row given by name needs a model that was fitted to a data frame, whose columns have names; "
+            f"give the {n_features} numbers as a sequence in the order of the columns at fit"
+        )
+    if len(x) != len(fitted) or any(name not in x for name in fitted):
+        known = set(fitted)
+        missing = [name for name in fitted if name not in x][:_MOST_NAMED]
+        unknown = [name for name in x if name not in known][:_MOST_NAMED]
+        wrong = [
+            f"{words} {names}" for words, names in (("lacks", missing), ("has the unknown", unknown)) if names
+        ]
+        raise ValueError(
+            f"the row {' and '.join(wrong)}; the model was fitted to the columns {list(fitted)[:_MOST_NAMED]}"
+        )
+    return [x[name] for name in fitted]
+
+
+def _available_threads() -> int:
+    """Cores this process may use, or ``OMP_NUM_THREADS`` if that is less."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, max(1, int(asked))) if asked.isdecimal() else cores
+
+
+def _check_threads(n_threads: object) -> None:
+    """Refuse what is neither a positive whole number nor None."""
+    whole = isinstance(n_threads, numbers.Integral) and not isinstance(n_threads, bool)
+    if n_threads is not None and not (whole and cast(int, n_threads) > 0):
+        raise ValueError(f"n_threads={n_threads!r} is not valid; it must be a positive whole number or None")
+
+
+def _map_in_threads(work: Callable[[int], None], starts: Sequence[int], n_threads: int | None) -> None:
+    """Do the work for every start, in as many threads as are worth it."""
+    n = min(_available_threads() if n_threads is None else n_threads, len(starts) // _FEWEST_BLOCKS)
+    if n <= 1:
+        for start in starts:
+            work(start)
+        return
+    with ThreadPoolExecutor(n) as pool:
+        for _ in pool.map(work, starts):
+            pass

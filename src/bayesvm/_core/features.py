@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from bayesvm._core import linalg
-from bayesvm._core.kernels.base import Kernel, Params
-from bayesvm._core.kernels.compose import on_rows
-from bayesvm._core.kernels.tabulated import CrossToInducing, cross_to_inducing
+from bayesvm._core.kernels.base import CrossToInducing, Kernel, Params
+from bayesvm._core.kernels.fast_paths import cross_to_inducing, on_rows
 
 
 class Features(NamedTuple):

@@ -1,4 +1,11 @@
-"""Sums of one-dimensional functions: what catches axis-aligned rules."""
+"""Sums of one-dimensional functions: what catches axis-aligned rules.
+
+An exponential for every pair of rows and every feature makes this the most
+expensive kernel. Where a column takes few values, as pixels, counts and
+encoded categories do, tables take the place of exponentials: ``AdditiveOnRows``
+while the kernel is learned, where rows stay and parameters change, and
+``AdditiveFromTables`` in passes over many rows, where parameters stay.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bayesvm._compiled.kernels import Array, OneDimensionalTerms
 from bayesvm._core.elementwise import LOG2_E, exp_of
-from bayesvm._core.kernels.base import Params
+from bayesvm._core.kernels.base import Params, PlainCross
 
 # Numbers of N × P × features treated at once: few enough for the cache, many
 # enough that small problems do not pay for one call per feature.
@@ -98,44 +106,61 @@ class AdditiveRBF:
         }
 
     def cross(self, params: Params, X: Tensor, Z: Tensor) -> Tensor:
-        return self.weighted_sum(X, Z, *self.weights(params))
-
-    def weights(self, params: Params) -> tuple[Tensor, Tensor]:
-        """Variances and inverse squared length scales of the features, shape (D,) each."""
-        w = params["log_variance"].exp() * torch.softmax(params["logits"], 0)
-        return w, torch.exp(-2.0 * params["log_length_scale"])
-
-    @staticmethod
-    def weighted_sum(X: Tensor, Z: Tensor, w: Tensor, q: Tensor) -> Tensor:
-        """The sum of one-dimensional kernels with these weights."""
-        K: Tensor = _WeightedSum.apply(X, Z, w, q)  # type: ignore[no-untyped-call]
-        return K
+        return _weighted_sum(X, Z, *_weights(params))
 
     def diag(self, params: Params, X: Tensor) -> Tensor:
         return params["log_variance"].exp().expand(X.shape[0])
 
     def relevance(self, params: Params, n_features: int) -> Tensor:
-        w, q = self.weights(params)
+        w, q = _weights(params)
         return w * q
 
+    def on_rows(self, X: Tensor) -> AdditiveRBF | AdditiveOnRows:
+        return AdditiveOnRows.of(self, X) or self
 
-# --- The additive kernel on rows whose columns take few values: a table instead of exponentials.
+    def to_inducing(self, params: Params, Z: Tensor, X: Tensor) -> AdditiveFromTables | PlainCross:
+        plain = PlainCross(self, params, Z)
+        return AdditiveFromTables.of(plain, X) or plain
+
+    def compiled(self, params: dict[str, Array], Z: Array, factor: float, dtype: str) -> OneDimensionalTerms:
+        return OneDimensionalTerms.of(params, Z, factor, dtype)
+
+
+def _weights(params: Params) -> tuple[Tensor, Tensor]:
+    """Variances w and inverse squared length scales q of the features, shape (D,) each."""
+    w = params["log_variance"].exp() * torch.softmax(params["logits"], 0)
+    return w, torch.exp(-2.0 * params["log_length_scale"])
+
+
+def _weighted_sum(X: Tensor, Z: Tensor, w: Tensor, q: Tensor) -> Tensor:
+    K: Tensor = _WeightedSum.apply(X, Z, w, q)  # type: ignore[no-untyped-call]
+    return K
+
+
+def _sum_over(columns: Tensor, X: Tensor, Z: Tensor, w: Tensor, q: Tensor) -> Tensor:
+    """The part of the kernel that some columns contribute."""
+    return _weighted_sum(X[:, columns], Z[:, columns], w[columns], q[columns])
+
+
+def _number_of_values(X: Tensor) -> Tensor:
+    """How many distinct values each column has, shape (D,)."""
+    ordered = X.sort(0).values
+    return 1 + (ordered[1:] != ordered[:-1]).sum(0)
 
 
 # A value costs a row of a matrix product instead of exponentials (measured with
 # its gradient: 1/20 of the time at 2 values a column, 1/4 at 16, even at 60).
-_MOST_LEVELS = 24
+_MOST_VALUES_LEARNING = 24
+_MOST_VALUES_TOGETHER = 4096
 _FEWEST_COLUMNS = 2
-_MOST_VALUES = 4096
 
 
 @dataclass(frozen=True)
 class AdditiveOnRows:
-    r"""An additive kernel that knows the rows it will be asked about at every step.
+    r"""The additive kernel on rows that it is asked about at every step of learning.
 
-    Columns with few distinct values, such as pixels, counts and encoded
-    categories, share a table of covariances, :math:`K = H T` with
-    indicators H of the values of each row and
+    Columns with few distinct values share a table of covariances,
+    :math:`K = H T` with indicators H of the values of each row and
     :math:`T_{lp} = w_d \exp(-(v_l - z_{pd})^2 q_d / 2)`.
 
     Attributes
@@ -157,35 +182,144 @@ class AdditiveOnRows:
     column: Tensor
     rest: Tensor
 
+    @classmethod
+    def of(cls, kernel: AdditiveRBF, X: Tensor) -> AdditiveOnRows | None:
+        """The kernel prepared for the rows; None where too few columns have few values."""
+        n_values = _number_of_values(X)
+        few = (n_values <= _MOST_VALUES_LEARNING) & (n_values.cumsum(0) <= _MOST_VALUES_TOGETHER)
+        chosen = few.nonzero()[:, 0]
+        if chosen.numel() < _FEWEST_COLUMNS:
+            return None
+        values = [torch.unique(X[:, d]) for d in chosen]
+        indicators = torch.cat([X[:, d, None] == v for d, v in zip(chosen, values, strict=True)], 1)
+        column = chosen.repeat_interleave(torch.tensor([len(v) for v in values], device=X.device))
+        return cls(kernel, X, indicators.to(X.dtype), torch.cat(values), column, (~few).nonzero()[:, 0])
+
     def init(self, X: Tensor) -> Params:
         return self.kernel.init(X)
 
     def cross(self, params: Params, X: Tensor, Z: Tensor) -> Tensor:
         if X is not self.X:
             return self.kernel.cross(params, X, Z)
-        w, q = self.kernel.weights(params)
+        w, q = _weights(params)
         d = self.column
         delta = self.values[:, None] - Z.mT[d]
         K = self.indicators @ (w[d, None] * exp_of(q[d, None] * delta.square(), -0.5))
-        if self.rest.numel():
-            K = K + self.kernel.weighted_sum(X[:, self.rest], Z[:, self.rest], w[self.rest], q[self.rest])
-        return K
+        return K + _sum_over(self.rest, X, Z, w, q) if self.rest.numel() else K
 
     def diag(self, params: Params, X: Tensor) -> Tensor:
         return self.kernel.diag(params, X)
 
 
-def additive_on_rows(kernel: AdditiveRBF, X: Tensor) -> AdditiveRBF | AdditiveOnRows:
-    """The kernel prepared for these rows, or itself if their columns have too many values."""
-    ordered = X.sort(0).values
-    n_levels = 1 + (ordered[1:] != ordered[:-1]).sum(0)
-    few = (n_levels <= _MOST_LEVELS) & (n_levels.cumsum(0) <= _MOST_VALUES)
-    chosen = few.nonzero()[:, 0]
-    if chosen.numel() < _FEWEST_COLUMNS:
-        return kernel
-    values = [torch.unique(X[:, d]) for d in chosen]
-    indicators = torch.cat([X[:, d, None] == v for d, v in zip(chosen, values, strict=True)], 1)
-    column = chosen.repeat_interleave(torch.tensor([len(v) for v in values], device=X.device))
-    return AdditiveOnRows(
-        kernel, X, indicators.to(X.dtype), torch.cat(values), column, (~few).nonzero()[:, 0]
-    )
+# A column with more values than this is computed.
+_MOST_VALUES_IN_PASSES = 32
+# Rows in which the values of the columns are looked for; others are computed when they turn up.
+_SAMPLE_ROWS = 4096
+# Numbers in the table of columns that are looked up together: half a megabyte, which a cache holds.
+_TABLE_NUMBERS = 65_536
+
+
+@dataclass(frozen=True)
+class AdditiveFromTables:
+    """Covariances of an additive kernel with fixed inducing points, looked up for groups of columns.
+
+    A table of the sums over two to five columns with few values replaces their
+    exponentials, which cost more than everything else in a pass (measured on
+    ten columns of playing cards: a tenth of the time).
+
+    Attributes
+    ----------
+    plain : PlainCross
+        The kernel itself, for rows with a value that no table has.
+    columns : Tensor of shape (d,)
+        Columns with tables, group by group.
+    values : Tensor of shape (d, L)
+        Their values, increasing, then infinity.
+    stride, group : Tensor of shape (d, 1) and (d,)
+        A row's place in the table of a group is the sum of stride times index over its columns.
+    table : Tensor of shape (all places, P)
+        The tables of the groups, one below the other.
+    offset : Tensor of shape (G, 1)
+        Where each begins.
+    rest : Tensor
+        Columns without tables.
+    """
+
+    plain: PlainCross
+    columns: Tensor
+    values: Tensor
+    stride: Tensor
+    group: Tensor
+    table: Tensor
+    offset: Tensor
+    rest: Tensor
+
+    @classmethod
+    def of(cls, plain: PlainCross, X: Tensor) -> AdditiveFromTables | None:
+        """Tables for rows like X; None where every column has many values."""
+        params, Z = plain.params, plain.Z
+        sample = X[:_SAMPLE_ROWS]
+        few = (_number_of_values(sample) <= _MOST_VALUES_IN_PASSES).nonzero()[:, 0].tolist()
+        values = {d: torch.unique(sample[:, d]) for d in few}
+        if not values:
+            return None
+        columns, strides, owner, tables = [], [], [], []
+        groups = _groups({d: len(v) for d, v in values.items()}, _TABLE_NUMBERS // Z.shape[0])
+        for g, group in enumerate(groups):
+            places = torch.cartesian_prod(*(values[d] for d in group)).reshape(-1, len(group))
+            rows = Z.new_zeros(places.shape[0], Z.shape[1])
+            rows[:, group] = places
+            tables.append(_sum_over(torch.tensor(group, device=Z.device), rows, Z, *_weights(params)))
+            stride = places.shape[0]
+            for d in group:  # as in the Cartesian product: the last column runs fastest
+                stride //= len(values[d])
+                columns.append(d)
+                strides.append(stride)
+                owner.append(g)
+
+        def integers(numbers: list[int]) -> Tensor:
+            return torch.tensor(numbers, dtype=torch.int64, device=Z.device)
+
+        padded = Z.new_full((len(columns), max(len(v) for v in values.values())), torch.inf)
+        for i, d in enumerate(columns):
+            padded[i, : len(values[d])] = values[d]
+        ends = integers([len(t) for t in tables]).cumsum(0)
+        return cls(
+            plain,
+            integers(columns),
+            padded,
+            integers(strides)[:, None],
+            integers(owner),
+            torch.cat(tables),
+            torch.cat([ends.new_zeros(1), ends[:-1]])[:, None],
+            integers([d for d in range(Z.shape[1]) if d not in values]),
+        )
+
+    def __call__(self, X: Tensor) -> Tensor:
+        given = X.mT.index_select(0, self.columns)
+        index = torch.searchsorted(self.values, given).clamp_max_(self.values.shape[1] - 1)
+        if not bool((self.values.gather(1, index) == given).all()):
+            return self.plain(X)
+        places = self.offset.expand(-1, X.shape[0]).index_add(0, self.group, index.mul_(self.stride))
+        first, *others = places.unbind()
+        K = self.table.index_select(0, first)
+        for place in others:
+            K.add_(self.table.index_select(0, place))
+        if self.rest.numel():
+            K.add_(_sum_over(self.rest, X, self.plain.Z, *_weights(self.plain.params)))
+        return K
+
+
+def _groups(sizes: dict[int, int], most: int) -> list[list[int]]:
+    """Columns whose tables have at most that many places together: the largest first, where it fits."""
+    places: list[int] = []
+    members: list[list[int]] = []
+    for d in sorted(sizes, key=lambda d: (-sizes[d], d)):
+        fits = next((g for g, n in enumerate(places) if n * sizes[d] <= most), None)
+        if fits is None:
+            places.append(sizes[d])
+            members.append([d])
+        else:
+            places[fits] *= sizes[d]
+            members[fits].append(d)
+    return members

@@ -1,7 +1,8 @@
-"""The kernel protocol: a stateless description plus a dictionary of free parameters."""
+"""The kernel protocol: what a covariance function must have, and what it may have."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from torch import Tensor
@@ -16,8 +17,23 @@ class Kernel(Protocol):
 
     Inputs are standardised columns. Parameters are unconstrained tensors, so
     that any optimiser may move them; a kernel takes exponentials itself.
-    Optionally, ``relevance(params, n_features)`` returns a non-negative
-    Tensor of shape (D,): the prior variance of the slope along each feature.
+
+    Four further methods are optional. Sums and products use those of their
+    parts, and what is missing is computed from the three below.
+
+    - ``relevance(params, n_features)``: the prior variance of the slope along
+      each feature, a Tensor of shape (D,), for ``feature_relevance_``.
+    - ``on_rows(X)``: a kernel that evaluates faster when it is asked about
+      these rows again and again, under changing parameters.
+    - ``to_inducing(params, Z, X)``: a function from rows like X to their
+      covariances with fixed inducing points; it must survive pickling.
+    - ``compiled(params, Z, factor, dtype)``: a multiple of the kernel in numpy
+      alone, for ``compile_predictor`` (see ``bayesvm._compiled.kernels``);
+      ``params`` and Z are arrays in double precision.
+
+    The last three are fast paths for the same numbers. They hold for the
+    class that defines them and not for its subclasses, which may have changed
+    the covariance.
     """
 
     def init(self, X: Tensor) -> Params:
@@ -31,3 +47,23 @@ class Kernel(Protocol):
     def diag(self, params: Params, X: Tensor) -> Tensor:
         """Variances of the rows of X, shape (N,)."""
         ...
+
+
+class CrossToInducing(Protocol):
+    """Covariances with fixed inducing points; can be pickled."""
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """Covariances of the rows with the inducing points, shape (N, P)."""
+        ...
+
+
+@dataclass(frozen=True)
+class PlainCross:
+    """A kernel with its parameters and inducing points."""
+
+    kernel: Kernel
+    params: Params
+    Z: Tensor
+
+    def __call__(self, X: Tensor) -> Tensor:
+        return self.kernel.cross(self.params, X, self.Z)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bayesvm._compiled.kernels import Array, ConstantTerm, LinearTerm
 from bayesvm._core.kernels.base import Params
 
 
@@ -28,6 +29,9 @@ class Constant:
 
     def relevance(self, params: Params, n_features: int) -> Tensor:
         return params["log_variance"].new_zeros(n_features)
+
+    def compiled(self, params: dict[str, Array], Z: Array, factor: float, dtype: str) -> ConstantTerm:
+        return ConstantTerm.of(params["log_variance"], Z, factor, dtype)
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,9 @@ class Linear:
 
     def relevance(self, params: Params, n_features: int) -> Tensor:
         return torch.exp(params["log_slope"]).expand(n_features)
+
+    def compiled(self, params: dict[str, Array], Z: Array, factor: float, dtype: str) -> LinearTerm:
+        return LinearTerm.of(params["log_slope"], params["log_bias"], Z, factor, dtype)
 
 
 @dataclass(frozen=True)
@@ -83,3 +90,7 @@ class IsotropicLinear:
 
     def relevance(self, params: Params, n_features: int) -> Tensor:
         return params["log_variance"].exp().expand(n_features)
+
+    def compiled(self, params: dict[str, Array], Z: Array, factor: float, dtype: str) -> LinearTerm:
+        log_variance = params["log_variance"]
+        return LinearTerm.of(log_variance, log_variance if self.intercept else None, Z, factor, dtype)

@@ -1,4 +1,4 @@
-"""Kernels of the scaled distance r = |(x - z) / l|: RBF and two Matérn."""
+"""Kernels of the scaled distance r = |(x - z) / l|: RBF, two Matérn, and a base class for others."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bayesvm._compiled.kernels import Array, DistanceTerm
 from bayesvm._core.elementwise import exp_, exp_of
 from bayesvm._core.kernels.base import Params
 
@@ -80,8 +81,8 @@ class _SquaredExponential(torch.autograd.Function):
 
 
 @dataclass(frozen=True)
-class _Stationary(ABC):
-    """Variance and length scales; subclasses say how covariance falls with distance.
+class Stationary(ABC):
+    """Variance and length scales; a subclass says in ``profile`` how covariance falls with distance.
 
     Parameters
     ----------
@@ -115,19 +116,19 @@ class _Stationary(ABC):
         return params["log_variance"].exp().expand(X.shape[0])
 
     def relevance(self, params: Params, n_features: int) -> Tensor:
-        slope = params["log_variance"].exp() * self._curvature
+        slope = params["log_variance"].exp() * self.curvature
         return (slope * torch.exp(-2.0 * params["log_length_scale"])).expand(n_features)
 
     # -k''(0) for unit variance and length scale: the variance of the slope.
-    _curvature = 1.0
+    curvature = 1.0
 
     @abstractmethod
     def profile(self, r2: Tensor) -> Tensor:
-        """Correlation as a function of the squared scaled distance."""
+        """Correlation as a function of the squared scaled distance; may overwrite it."""
 
 
 @dataclass(frozen=True)
-class RBF(_Stationary):
+class RBF(Stationary):
     r"""Squared exponential, :math:`\sigma^2 \exp(-r^2/2)`."""
 
     def cross(self, params: Params, X: Tensor, Z: Tensor) -> Tensor:
@@ -137,6 +138,9 @@ class RBF(_Stationary):
 
     def profile(self, r2: Tensor) -> Tensor:
         return exp_of(r2, -0.5) if r2.requires_grad else exp_(r2, -0.5)
+
+    def compiled(self, params: dict[str, Array], Z: Array, factor: float, dtype: str) -> DistanceTerm:
+        return DistanceTerm.of("rbf", params, Z, factor, dtype)
 
 
 class _ExponentialOfDistance(torch.autograd.Function):
@@ -163,22 +167,28 @@ class _ExponentialOfDistance(torch.autograd.Function):
 
 
 @dataclass(frozen=True)
-class Matern32(_Stationary):
+class Matern32(Stationary):
     r"""Once differentiable, :math:`\sigma^2 (1 + \sqrt3 r) \exp(-\sqrt3 r)`."""
 
-    _curvature = 3.0
+    curvature = 3.0
 
     def profile(self, r2: Tensor) -> Tensor:
         k: Tensor = _ExponentialOfDistance.apply(3.0 * r2, False)  # type: ignore[no-untyped-call]
         return k
 
+    def compiled(self, params: dict[str, Array], Z: Array, factor: float, dtype: str) -> DistanceTerm:
+        return DistanceTerm.of("matern32", params, Z, factor, dtype)
+
 
 @dataclass(frozen=True)
-class Matern52(_Stationary):
+class Matern52(Stationary):
     r"""Twice differentiable, :math:`\sigma^2 (1 + \sqrt5 r + 5 r^2/3) \exp(-\sqrt5 r)`."""
 
-    _curvature = 5.0 / 3.0
+    curvature = 5.0 / 3.0
 
     def profile(self, r2: Tensor) -> Tensor:
         k: Tensor = _ExponentialOfDistance.apply(5.0 * r2, True)  # type: ignore[no-untyped-call]
         return k
+
+    def compiled(self, params: dict[str, Array], Z: Array, factor: float, dtype: str) -> DistanceTerm:
+        return DistanceTerm.of("matern52", params, Z, factor, dtype)

@@ -1,4 +1,4 @@
-"""From a fitted model to a compiled predictor: everything that does not depend on the row, multiplied out."""
+"""Compiling a fitted model for serving: everything that does not depend on the row is multiplied out."""
 
 from __future__ import annotations
 
@@ -7,18 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
-import scipy.special
 
-from bayesvm._compiled.kernels import (
-    CompiledKernel,
-    ConstantTerm,
-    DistanceTerm,
-    LinearTerm,
-    OneDimensionalTerms,
-    OtherTerm,
-    ProductOfTerms,
-    SumOfTerms,
-)
 from bayesvm._compiled.latents import (
     FoldedLocal,
     FoldedPosterior,
@@ -28,9 +17,7 @@ from bayesvm._compiled.latents import (
     SoftmaxAtNodes,
 )
 from bayesvm._compiled.predictor import CompiledPredictor, Standardised
-from bayesvm._core.kernels import RBF, AdditiveRBF, Constant, Kernel, Linear, Matern32, Matern52, Product, Sum
-from bayesvm._core.kernels.compose import Scaled, child
-from bayesvm._core.kernels.linear import IsotropicLinear
+from bayesvm._core.kernels import fast_paths
 from bayesvm._core.nearest import tie_step
 from bayesvm._core.predictive import line_nodes, normal_nodes
 from bayesvm._fit.local import NEIGHBOURS, LocalPart
@@ -39,9 +26,7 @@ from bayesvm._model import Model
 from bayesvm._prediction import NODES
 
 Array = npt.NDArray[Any]
-Params = dict[str, Array]
 
-_DISTANCES: dict[type, str] = {RBF: "rbf", Matern32: "matern32", Matern52: "matern52"}
 # Directions that change no variance by more than this share of the prior's are left out.
 _NEGLIGIBLE = {"float32": 1e-9, "float64": 1e-14}
 # How far single precision may be off at the probes, half of what is promised, and inducing points among them.
@@ -89,13 +74,14 @@ def _compiled(
     # The likelihood's own probabilities see latents as they are, the softmax calibrated ones.
     temperature = 1.0 if own else model.temperature
     spread = 1.0 if own else model.spread
+    params = {name: np.asarray(value, dtype=np.float64) for name, value in model.params.items()}
     return CompiledPredictor(
         classes_=classes,
         n_features_in_=model.scaler.mean.shape[0],
         feature_names_in_=feature_names,
         dtype=dtype,
         columns=_columns(model.scaler),
-        kernel=fold_kernel(model.kernel, model.params, model.Z, dtype),
+        kernel=fast_paths.compiled(model.kernel, params, model.Z.astype(np.float64), dtype),
         posterior=_posterior(model, temperature, temperature**2 * spread, dtype),
         readout=_readout(model, dtype),
         local=None if model.local is None else _local(model.local, temperature),
@@ -106,51 +92,6 @@ def _columns(scaler: Scaler) -> Standardised:
     kept = None if scaler.kept.all() else np.flatnonzero(scaler.kept)
     chosen = slice(None) if kept is None else kept
     return Standardised(kept, scaler.mean[chosen], 1.0 / scaler.scale[chosen], FARTHEST)
-
-
-def fold_kernel(kernel: Kernel, params: Params, Z: Array, dtype: str, factor: float = 1.0) -> CompiledKernel:
-    """A multiple of a kernel with fixed parameters and inducing points."""
-    if isinstance(kernel, Scaled):
-        return fold_kernel(kernel.kernel, params, Z, dtype, factor * kernel.factor)
-    if isinstance(kernel, (Sum, Product)):
-        n = len(kernel.kernels)
-        # A factor goes to every term of a sum and to one of a product.
-        factors = [factor] * n if isinstance(kernel, Sum) else [factor] + [1.0] * (n - 1)
-        terms = tuple(
-            fold_kernel(k, child(params, i), Z, dtype, f)
-            for i, (k, f) in enumerate(zip(kernel.kernels, factors, strict=True))
-        )
-        return SumOfTerms(terms) if isinstance(kernel, Sum) else ProductOfTerms(terms)
-    p = {name: np.asarray(value, dtype=np.float64) for name, value in params.items()}
-    Z = Z.astype(np.float64)
-    D = Z.shape[1]
-    if type(kernel) in _DISTANCES:
-        g = np.broadcast_to(np.exp(-2.0 * p["log_length_scale"]), (D,))
-        log_variance = float(p["log_variance"]) + np.log(factor)
-        A = np.ascontiguousarray((Z * g).T)
-        return DistanceTerm(
-            _DISTANCES[type(kernel)], A, -0.5 * np.square(Z) @ g, g.copy(), log_variance, dtype
-        )
-    if type(kernel) is AdditiveRBF:
-        variance = factor * float(np.exp(p["log_variance"]))
-        logits = p["logits"] - scipy.special.logsumexp(p["logits"])
-        scale = np.sqrt(0.5) * np.exp(-p["log_length_scale"])
-        V = np.ascontiguousarray((Z * scale).T[:, None, :], dtype=dtype)
-        return OneDimensionalTerms(
-            scale, V, (logits + np.log(variance)).astype(dtype)[:, None, None], variance
-        )
-    if type(kernel) is Linear:
-        slope = factor * np.broadcast_to(np.exp(p["log_slope"]), (D,))
-        return LinearTerm(
-            np.ascontiguousarray((Z * slope).T), slope, factor * float(np.exp(p["log_bias"])), dtype
-        )
-    if type(kernel) is IsotropicLinear:
-        variance = factor * float(np.exp(p["log_variance"]))
-        bias = variance if kernel.intercept else 0.0
-        return LinearTerm(np.ascontiguousarray(variance * Z.T), np.full(D, variance), bias, dtype)
-    if type(kernel) is Constant:
-        return ConstantTerm(factor * float(np.exp(p["log_variance"])), Z.shape[0], dtype)
-    return OtherTerm(kernel, p, Z, factor, dtype)
 
 
 def _posterior(model: Model, temperature: float, factor: float, dtype: str) -> FoldedPosterior:
