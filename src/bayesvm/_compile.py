@@ -17,7 +17,7 @@ from bayesvm._compiled.latents import (
     SoftmaxAtNodes,
 )
 from bayesvm._compiled.predictor import CompiledPredictor, Standardised
-from bayesvm._core.kernels import fast_paths
+from bayesvm._core.kernels import compose
 from bayesvm._core.nearest import tie_step
 from bayesvm._core.predictive import line_nodes, normal_nodes
 from bayesvm._fit.local import NEIGHBOURS, LocalPart
@@ -81,7 +81,7 @@ def _compiled(
         feature_names_in_=feature_names,
         dtype=dtype,
         columns=_columns(model.scaler),
-        kernel=fast_paths.compiled(model.kernel, params, model.Z.astype(np.float64), dtype),
+        kernel=compose.compiled(model.kernel, params, model.Z.astype(np.float64), dtype),
         posterior=_posterior(model, temperature, temperature**2 * spread, dtype),
         readout=_readout(model, dtype),
         local=None if model.local is None else _local(model.local, temperature),

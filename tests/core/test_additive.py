@@ -5,7 +5,7 @@ import torch
 
 from bayesvm._core.kernels import AdditiveRBF
 from bayesvm._core.kernels.additive import AdditiveFromTables, AdditiveOnRows, _groups
-from bayesvm._core.kernels.fast_paths import cross_to_inducing, on_rows
+from bayesvm._core.kernels.compose import cross_to_inducing, on_rows
 from tests.problems import generator, normal
 
 N, P, D = 6, 4, 3

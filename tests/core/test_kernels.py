@@ -24,7 +24,7 @@ from bayesvm._core.kernels import (
     register_kernel,
     resolve_kernel,
 )
-from bayesvm._core.kernels.fast_paths import compiled, cross_to_inducing, on_rows
+from bayesvm._core.kernels.compose import compiled, cross_to_inducing, on_rows
 from tests.problems import generator, normal
 
 D = 3

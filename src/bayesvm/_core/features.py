@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bayesvm._core import linalg
 from bayesvm._core.kernels.base import CrossToInducing, Kernel, Params
-from bayesvm._core.kernels.fast_paths import cross_to_inducing, on_rows
+from bayesvm._core.kernels.compose import cross_to_inducing, on_rows
 
 
 class Features(NamedTuple):

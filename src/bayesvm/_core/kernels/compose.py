@@ -1,16 +1,22 @@
-"""Sums, products and fixed multiples of kernels."""
+"""Sums and products of kernels, the names that users may write, and fast paths through either."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import reduce
+from inspect import signature
 from operator import add, mul
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from bayesvm._core.kernels.base import Kernel, Params
+from bayesvm._compiled.kernels import Array, CompiledKernel, ProductOfTerms, SumOfTerms, TorchTerm
+from bayesvm._core.kernels.additive import AdditiveRBF
+from bayesvm._core.kernels.base import CrossToInducing, Kernel, Params, PlainCross
+from bayesvm._core.kernels.linear import Constant, Linear
+from bayesvm._core.kernels.stationary import RBF, Matern32, Matern52
 
 _Value = TypeVar("_Value")
 
@@ -86,3 +92,147 @@ class Scaled:
     def relevance(self, params: Params, n_features: int) -> Tensor:
         slopes: Tensor = self.kernel.relevance(params, n_features)  # type: ignore[attr-defined]
         return self.factor * slopes
+
+
+KERNEL_NAMES: dict[str, type[Kernel]] = {
+    "additive": AdditiveRBF,
+    "constant": Constant,
+    "linear": Linear,
+    "matern32": Matern32,
+    "matern52": Matern52,
+    "rbf": RBF,
+}
+"""Every kernel that has a name. A new one is its file and a line here; model files and files of
+compiled predictors may then hold it too."""
+
+
+def register_kernel(name: str, kernel: type[Kernel]) -> None:
+    """Give a kernel of your own a name, for ``kernel="name"`` and sums and products of names.
+
+    Model files that contain it can be loaded wherever it is registered.
+
+    Parameters
+    ----------
+    name : str
+        Without ``+`` and ``*``, which join names.
+    kernel : type
+        A class that can be called without arguments. If it takes ``ard``, it
+        is given the ``ard`` of the estimator.
+    """
+    if not name.strip() or set(name) & set("+*"):
+        raise ValueError(f"a kernel cannot be called {name!r}: + and * join names of kernels")
+    if not (isinstance(kernel, type) and isinstance(kernel(), Kernel)):
+        raise TypeError(f"kernel must be a class with methods init, cross and diag; got {kernel!r}")
+    KERNEL_NAMES[name.strip()] = kernel
+
+
+def resolve_kernel(kernel: str | Kernel, ard: bool) -> Kernel:
+    """A kernel object from a name, from names joined by + and *, or from a kernel object.
+
+    Products bind tighter than sums: ``"linear + rbf*constant"``.
+    """
+    if not isinstance(kernel, str):
+        if isinstance(kernel, Kernel) and not isinstance(kernel, type):
+            return kernel
+        raise TypeError(
+            f"kernel must be a name or an object with methods init, cross and diag; got {kernel!r}"
+        )
+
+    def named(name: str) -> Kernel:
+        if name not in KERNEL_NAMES:
+            raise ValueError(
+                f"unknown kernel {name!r} in kernel={kernel!r}; valid names are "
+                f"{sorted(KERNEL_NAMES)}, and sums and products of them such as 'linear + rbf'"
+            )
+        made = KERNEL_NAMES[name]
+        options = {"ard": ard} if "ard" in signature(made).parameters else {}
+        return made(**options)
+
+    def product(term: str) -> Kernel:
+        factors = tuple(named(name.strip()) for name in term.split("*"))
+        return factors[0] if len(factors) == 1 else Product(factors)
+
+    terms = tuple(product(term) for term in kernel.split("+"))
+    return terms[0] if len(terms) == 1 else Sum(terms)
+
+
+# Fast paths: each function below asks a kernel for its own way (see ``Kernel``), takes sums,
+# products and multiples apart, and otherwise evaluates the kernel as it is.
+
+
+def _own_method(kernel: Kernel, name: str) -> Callable[..., Any] | None:
+    """An optional method that the kernel's own class defines, not one that it inherits."""
+    return getattr(kernel, name) if name in vars(type(kernel)) else None
+
+
+def on_rows(kernel: Kernel, X: Tensor) -> Kernel:
+    """The kernel prepared for many evaluations on the same rows; the same function otherwise."""
+    if isinstance(kernel, (Sum, Product)):
+        return replace(kernel, kernels=tuple(on_rows(k, X) for k in kernel.kernels))
+    if isinstance(kernel, Scaled):
+        return replace(kernel, kernel=on_rows(kernel.kernel, X))
+    prepare = _own_method(kernel, "on_rows")
+    prepared: Kernel = kernel if prepare is None else prepare(X)
+    return prepared
+
+
+def cross_to_inducing(kernel: Kernel, params: Params, Z: Tensor, X: Tensor) -> CrossToInducing:
+    """``kernel.cross(params, ., Z)`` for many rows like X, to rounding."""
+    if isinstance(kernel, (Sum, Product)):
+        parts = (cross_to_inducing(k, child(params, i), Z, X) for i, k in enumerate(kernel.kernels))
+        return _Joined(add if isinstance(kernel, Sum) else mul, tuple(parts))
+    if isinstance(kernel, Scaled):
+        return _Multiple(cross_to_inducing(kernel.kernel, params, Z, X), kernel.factor)
+    prepare = _own_method(kernel, "to_inducing")
+    prepared: CrossToInducing = PlainCross(kernel, params, Z) if prepare is None else prepare(params, Z, X)
+    return prepared
+
+
+@dataclass(frozen=True)
+class _Joined:
+    join: Callable[[Tensor, Tensor], Tensor]
+    parts: tuple[CrossToInducing, ...]
+
+    def __call__(self, X: Tensor) -> Tensor:
+        # Not in place: a kernel may return a view.
+        return reduce(self.join, (part(X) for part in self.parts))
+
+
+@dataclass(frozen=True)
+class _Multiple:
+    part: CrossToInducing
+    factor: float
+
+    def __call__(self, X: Tensor) -> Tensor:
+        return self.factor * self.part(X)
+
+
+def compiled(
+    kernel: Kernel, params: dict[str, Array], Z: Array, dtype: str, factor: float = 1.0
+) -> CompiledKernel:
+    """A multiple of the kernel in numpy, with fixed parameters and inducing points.
+
+    A kernel without a compiled form of its own is evaluated through torch.
+
+    Parameters
+    ----------
+    params, Z : dict of str to ndarray, ndarray of shape (P, D)
+        In double precision.
+    dtype : str
+        Precision of the covariances.
+    """
+    if isinstance(kernel, Scaled):
+        return compiled(kernel.kernel, params, Z, dtype, factor * kernel.factor)
+    if isinstance(kernel, (Sum, Product)):
+        is_sum = isinstance(kernel, Sum)
+        # A factor goes to every term of a sum and to one of a product.
+        terms = tuple(
+            compiled(k, child(params, i), Z, dtype, factor if is_sum or i == 0 else 1.0)
+            for i, k in enumerate(kernel.kernels)
+        )
+        return SumOfTerms(terms) if is_sum else ProductOfTerms(terms)
+    compile_ = _own_method(kernel, "compiled")
+    if compile_ is None:
+        return TorchTerm(kernel, params, Z, factor, dtype)
+    term: CompiledKernel = compile_(params, Z, factor, dtype)
+    return term
