@@ -57,9 +57,9 @@ _SKRUB = [
 ]
 # Types of numbers, which scikit-learn's imputer notes.
 _NUMPY = ["numpy.dtype"]
-
-
 _SCHEMA = "schema.json"
+# Errors that are no sign of a damaged file.
+_OF_THE_SYSTEM = (ImportError, FileNotFoundError, PermissionError, MemoryError)
 
 
 def _ours() -> list[str]:
@@ -71,10 +71,6 @@ def _ours() -> list[str]:
 def trusted_types() -> list[str]:
     """Names of all types that ``load`` makes objects of."""
     return [*_ours(), *_SKRUB, *_NUMPY]
-
-
-# Errors that are no sign of a damaged file.
-_OF_THE_SYSTEM = (ImportError, FileNotFoundError, PermissionError, MemoryError)
 
 
 def _skops_io() -> Any:
