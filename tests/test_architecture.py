@@ -379,11 +379,7 @@ ONE_IMPORTER = {
     "bayesvm.active._shortlist": "an approximation with its own tests",
     "bayesvm.distributed._engine": "map-reduce on Dask",
     "bayesvm.nn._checkpoint": "a file format",
-    "bayesvm.nn._cuda": "CUDA graphs",
-    "bayesvm.nn._features": "a module with its own state",
-    "bayesvm.nn._hybrid_files": "a file format",
-    "bayesvm.nn._hybrid_network": "a module with its own state",
-    "bayesvm.nn._overlap": "overlapped communication",
+    "bayesvm.nn._hybrid_inputs": "from arrays, labels and networks of users to tensors",
     "bayesvm.report._figures": "figures of the report",
     "bayesvm.report._table": "a section of the report",
     "bayesvm.tables._text": "texts become numbers",
@@ -406,8 +402,8 @@ def test_a_file_with_one_importer_has_a_reason():
 
 # Two concepts, two names.
 CLASSES_OF_ONE_NAME = {
-    *("Calibration", "Draws", "Evaluation", "Head", "LoadedModel", "Natural", "PairTerms", "Record"),
-    *("Trained", "_Job", "_Kept"),
+    *("Calibration", "Evaluation", "Head", "LoadedModel"),
+    *("_Job", "_Kept"),
 }
 
 

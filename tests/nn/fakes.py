@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from bayesvm._core.argmax import argmax_probability, log_variation_ratio
 from bayesvm._core.predictive import expected_softmax, predictive_moments
-from bayesvm.nn._recipe import HeadError
+from bayesvm.nn import HeadError
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from bayesvm._core.gaussian import Natural
 from bayesvm._core.likelihoods import pair_bound
 from bayesvm._inference.blocks import TrainingRows
 from bayesvm.nn import BayesianSVMHead
-from bayesvm.nn._features import inverse_factor, whitened
+from bayesvm.nn._bound import inverse_factor, whitened
 
 
 def head_on(rows: TrainingRows, **options) -> BayesianSVMHead:

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from bayesvm.nn import BayesianSVMHead, _bound
+from bayesvm.nn import BayesianSVMHead, HeadError, _bound
 from bayesvm.nn import _checkpoint as module
-from bayesvm.nn._recipe import HeadError
-from bayesvm.nn._training import Recipe, run, train
+from bayesvm.nn._train import Recipe, run, train
 from tests.nn.fakes import FakeHead, blobs, network, same, weights
 from tests.nn.test_training import Interrupts, Poisoned, _overfitting
 
@@ -92,7 +91,7 @@ def test_our_own_head_resumes_exactly(tmp_path, monkeypatch, options, many):
 
 SCRIPT = """
 import sys, time, torch
-from bayesvm.nn._training import Recipe, train
+from bayesvm.nn import Recipe, train
 from tests.nn.fakes import FakeHead, blobs, network, weights
 
 folder, target = sys.argv[1:3]
@@ -112,7 +111,7 @@ torch.save({"weights": weights(net, head), "losses": [e.validation_log_loss for 
 
 
 def _start(folder, target):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT, str(folder), str(target)],
         stdout=subprocess.PIPE,

@@ -12,8 +12,8 @@ from bayesvm._core import gaussian
 from bayesvm._inference.adam import _minibatch_bound
 from bayesvm._inference.rivals import OneRival
 from bayesvm.nn import BayesianSVMHead, HeadError, HeadOutput
+from bayesvm.nn import _bound as features_module
 from bayesvm.nn import _bound as pairs
-from bayesvm.nn import _features as features_module
 from tests.nn.heads import classes_of, head_on, plain_value, posterior_of
 from tests.problems import classification_rows, generator, labels, normal
 

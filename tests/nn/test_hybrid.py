@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 from bayesvm.nn import Epoch, HeadError, HybridClassifier
-from bayesvm.nn._hybrid_network import held_out
+from bayesvm.nn._hybrid_inputs import held_out
 from tests.nn.fakes import FakeHead, blobs, network, same, weights
 from tests.nn.test_training import Interrupts, Poisoned
 

@@ -11,7 +11,7 @@ from bayesvm._inference.rivals import OneRival
 from bayesvm._inference.task import evaluate
 from bayesvm.nn import BayesianSVMHead
 from bayesvm.nn import _bound as pairs
-from bayesvm.nn._posterior import LazyNatural
+from bayesvm.nn._posterior import LazyPosterior
 from tests.inference.bounds import gradient, settle
 from tests.nn.heads import (
     classes_of,
@@ -154,7 +154,7 @@ def test_lazy_decay_is_what_eager_decay_is_where_it_is_looked_at(rivals, warmup)
     C, P = 12, 5
     rows = classification_rows(48, C, P, seed=6)
     head = head_on(rows, rivals=rivals, damping=0.2, kl_warmup=warmup)
-    assert isinstance(head.q, LazyNatural)
+    assert isinstance(head.q, LazyPosterior)
     head.q.wake(head._draw(0))
     seen, values = classes_of(head), values_of(head)
     A, residual = (t.detach() for t in plain_features(head, rows.X))
@@ -218,7 +218,7 @@ def test_lazy_steps_stay_at_the_fixed_point_of_the_eager_ones():
     """Where nothing is common to all means, and centring changes nothing."""
     rows = classification_rows(50, 3, 6, seed=25)
     head = head_on(rows, rivals="mean", damping=0.5)
-    assert isinstance(head.q, LazyNatural)
+    assert isinstance(head.q, LazyPosterior)
     q = settle(rows, OneRival(sampled=False), 3, steps=150)
     set_natural(head, Natural.of(q))
     head.q.wake(head._draw(0))
@@ -292,7 +292,7 @@ def test_work_of_a_row_does_not_grow_with_the_number_of_classes():
     flops = {}
     for C in (1000, 2000):
         head = BayesianSVMHead(D, C, P)
-        assert isinstance(head.q, LazyNatural)
+        assert isinstance(head.q, LazyPosterior)
         X, y = torch.randn(N, D, generator=generator(0)), labels(N, N, seed=1)
         head.initialise(torch.randn(50, D, generator=generator(2)))
         with FlopCounterMode(display=False) as counter, Largest() as largest:

@@ -11,10 +11,9 @@ from sklearn.metrics import accuracy_score, log_loss
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from bayesvm.nn import BayesianSVMHead, _loop
+from bayesvm.nn import BayesianSVMHead, HeadError, _loop
 from bayesvm.nn._loop import batch_order, batch_shape, evaluate, make_optimiser, rate_at, seed_of
-from bayesvm.nn._recipe import HeadError
-from bayesvm.nn._training import Recipe, run, train
+from bayesvm.nn._train import Recipe, run, train
 from tests.nn.fakes import FakeHead, blobs, network, same, weights
 
 

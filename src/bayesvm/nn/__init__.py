@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from bayesvm.nn._recipe import Epoch as Epoch
     from bayesvm.nn._recipe import HeadError as HeadError
     from bayesvm.nn._recipe import Recipe as Recipe
-    from bayesvm.nn._settling import settle as settle
-    from bayesvm.nn._training import train as train
+    from bayesvm.nn._train import settle as settle
+    from bayesvm.nn._train import train as train
 else:
     __all__, __getattr__, __dir__ = lazy_package(
         __name__,
@@ -26,7 +26,6 @@ else:
             "_hybrid": ["HybridClassifier"],
             "_output": ["HeadOutput"],
             "_recipe": ["Epoch", "HeadError", "Recipe"],
-            "_settling": ["settle"],
-            "_training": ["train"],
+            "_train": ["settle", "train"],
         },
     )

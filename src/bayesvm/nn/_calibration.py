@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from bayesvm._core.elementwise import exp_
 from bayesvm._core.predictive import margins_at_nodes
-from bayesvm.nn._head import BayesianSVMHead
 from bayesvm.nn._output import HeadOutput
 from bayesvm.nn._recipe import HeadError
 
@@ -73,20 +72,23 @@ def calibrate(head_or_output: nn.Module | HeadOutput, features: Tensor | None, y
     """
     if isinstance(head_or_output, HeadOutput):
         output = head_or_output
-    else:
-        if features is None:
-            raise ValueError("a head needs the features of the held-out rows")
-        if not isinstance(head_or_output, BayesianSVMHead):
-            name = type(head_or_output).__name__
-            raise TypeError(f"calibrate needs a BayesianSVMHead or its output, got {name}")
-        was_training = head_or_output.training
-        with torch.no_grad():
-            output = head_or_output.eval()(features)
-        head_or_output.train(was_training)
-    found = _best(output.mean.detach(), output.variance.detach(), y)
-    if isinstance(head_or_output, BayesianSVMHead):
-        head_or_output.temperature.fill_(found.temperature)
-        head_or_output.spread.fill_(found.spread)
+        return _best(output.mean.detach(), output.variance.detach(), y)
+    head = head_or_output
+    if features is None:
+        raise ValueError("a head needs the features of the held-out rows")
+    if not {"temperature", "spread"} <= {name for name, _ in head.named_buffers()}:
+        raise TypeError(f"calibrate needs a BayesianSVMHead or its output, got {type(head).__name__}")
+    was_training = head.training
+    with torch.no_grad():
+        output = head.eval()(features)
+    head.train(was_training)
+    return take_over(head, _best(output.mean, output.variance, y))
+
+
+def take_over(head: nn.Module, found: Calibration) -> Calibration:
+    """Let a head's class probabilities follow a calibration, which is returned."""
+    for name, value in found._asdict().items():
+        head.get_buffer(name).fill_(value)
     return found
 
 

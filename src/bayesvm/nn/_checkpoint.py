@@ -20,6 +20,9 @@ State = dict[str, dict[str, Any]]
 
 _LAST = "last.pt"
 _FORMAT = 1
+# Rows at either end of the data that go into a fingerprint, and settings that do not.
+_SAMPLE_ROWS = 256
+_FREE = ("compile", "augment", "graph", "settle")
 
 
 def state_of(network: nn.Module, head: nn.Module) -> State:
@@ -55,7 +58,7 @@ def _generators(module: nn.Module) -> dict[str, torch.Generator]:
     }
 
 
-class Record:
+class TrainingRecord:
     """How far a run is.
 
     Attributes
@@ -104,7 +107,7 @@ class Checkpoint:
         self._folder = Path(folder)
         self._run = run
 
-    def write(self, record: Record, last: State, optimiser: dict[str, Any]) -> None:
+    def write(self, record: TrainingRecord, last: State, optimiser: dict[str, Any]) -> None:
         """Replace what is in the folder by a run that has come this far."""
         best = f"best-{record.best_number:05d}.pt"
         if not (self._folder / best).exists() or record.best_number == record.epochs[-1].number:
@@ -129,12 +132,12 @@ class Checkpoint:
         for file in (self._folder / _LAST, *self._folder.glob("best-*.pt")):
             file.unlink(missing_ok=True)
 
-    def read(self, network: nn.Module, head: nn.Module) -> tuple[Record, dict[str, Any]] | None:
+    def read(self, network: nn.Module, head: nn.Module) -> tuple[TrainingRecord, dict[str, Any]] | None:
         """Put both modules where the run was; None if the folder holds no run.
 
         Returns
         -------
-        record : Record
+        record : TrainingRecord
         optimiser : dict
             State of the optimiser.
 
@@ -147,7 +150,7 @@ class Checkpoint:
             return None
         content = self._load(_LAST)
         self._check(content["run"])
-        record = Record()
+        record = TrainingRecord()
         record.epochs = [Epoch(**epoch) for epoch in content["epochs"]]
         record.best_number = content["best_number"]
         record.best = self._load(content["best"])["state"]
@@ -193,15 +196,7 @@ def _write(content: dict[str, Any], path: Path) -> None:
         os.fsync(file.fileno())
 
 
-# --- What makes two training runs the same run.
-
-
-_SAMPLE_ROWS = 256
-# What may change between a run and its continuation.
-_FREE = ("compile", "augment", "graph", "settle")
-
-
-def identity_of(
+def fingerprint(
     network: nn.Module,
     head: nn.Module,
     X: Tensor,
@@ -210,7 +205,7 @@ def identity_of(
     validation: tuple[Tensor, Tensor] | None,
     temper: bool,
 ) -> dict[str, Any]:
-    """Plain values that differ when a checkpoint must not be gone on with.
+    """The checkpoint fingerprint: plain values that are the same when a run may be resumed.
 
     More epochs are no other run where the rate does not depend on their
     number. Data are compared by their labels and their first and last rows.

@@ -1,4 +1,8 @@
-"""Steps and epochs of training."""
+"""Steps and epochs of training, for any head with a loss of its own, and scores of held-out rows.
+
+Everything random about an epoch follows from the seed and the epoch's number,
+so that a run can be resumed after any epoch.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +17,61 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bayesvm.nn._calibration import calibrate
-from bayesvm.nn._cuda import ReplayedStep
+from bayesvm.nn._calibration import calibrate, take_over
+from bayesvm.nn._devices import ReplayedStep, rank_and_size
 from bayesvm.nn._output import HeadOutput
-from bayesvm.nn._recipe import Epoch, HeadError, Recipe, rank_and_size
-
-# --- Which rows make a batch, and their way to the device.
-
+from bayesvm.nn._recipe import Epoch, HeadError, Recipe
 
 # GPUs want batches in multiples of this; in small ones the rows that fill them up would weigh too much.
 _MULTIPLE, _SMALL = 8, 64
+# Rows at a time where nothing is trained; results do not depend on it.
+_BLOCK_ROWS = 512
+# Rows of the first pass that the head starts from.
+_FIRST_ROWS = 2048
+# Purposes of the seeds of an epoch.
+_GLOBAL, _ORDER, _AUGMENT = range(3)
+# The shape of torch's OneCycleLR: share of steps that climb, first rate and last rate over the highest.
+_CLIMB = 0.3
+_FIRST = 1.0 / 25.0
+_LAST = _FIRST * 1e-4
+
+
+class Output(Protocol):
+    """What the loop asks of a head's output."""
+
+    def probabilities(self) -> Tensor:
+        """Class probabilities, shape (N, C)."""
+        ...
+
+
+class Head(Protocol):
+    """A last layer with its own loss: ``BayesianSVMHead``, or a softmax layer with the same methods.
+
+    After ``loss`` it may have a tensor ``last_likelihood``, the mean of the
+    rows' own part without gradient, and ``initialised``, whether it has been
+    started.
+    """
+
+    def __call__(self, features: Tensor) -> Output: ...
+
+    def initialise(self, features: Tensor, y: Tensor | None = None) -> None:
+        """Start from features of a first pass."""
+        ...
+
+    def loss(self, features: Tensor, y: Tensor, n_total: int, *, step: bool = True) -> Tensor:
+        """The minibatch objective per row, to be minimised; without ``step`` a part of a batch."""
+        ...
+
+    def kl(self) -> Tensor:
+        """Divergence of the posterior from the prior, for all rows together; zero if there is none."""
+        ...
+
+    def check(self) -> None:
+        """Raise ``HeadError`` if something went wrong since the last call."""
+        ...
+
+
+# --- Which rows make a batch, and their way to the device.
 
 
 def seed_of(seed: int, *counters: int) -> int:
@@ -64,55 +113,7 @@ def fetch(rows: Tensor, index: Tensor, device: torch.device) -> Tensor:
     return rows.index_select(0, index).to(device, non_blocking=True)
 
 
-def slices(n_rows: int, size: int) -> Iterator[slice]:
-    """Consecutive blocks of rows."""
-    for start in range(0, n_rows, size):
-        yield slice(start, min(start + size, n_rows))
-
-
-# --- What a training loop asks of a last layer and of what it returns.
-
-
-class Output(Protocol):
-    """What a head says about rows; more is up to the head."""
-
-    def probabilities(self) -> Tensor:
-        """Class probabilities, shape (N, C)."""
-        ...
-
-
-class Head(Protocol):
-    """A last layer with its own loss: ours, or a softmax layer with the same face.
-
-    After ``loss`` it may have a tensor ``last_likelihood``, the mean of the
-    rows' own part without gradient, and ``initialised``, whether it has been
-    started.
-    """
-
-    def __call__(self, features: Tensor) -> Output: ...
-
-    def initialise(self, features: Tensor, y: Tensor | None = None) -> None:
-        """Start from features of a first pass."""
-        ...
-
-    def loss(self, features: Tensor, y: Tensor, n_total: int, *, step: bool = True) -> Tensor:
-        """The minibatch objective per row, to be minimised; without ``step`` a part of a batch."""
-        ...
-
-    def kl(self) -> Tensor:
-        """Divergence of the posterior from the prior, for all rows together; zero if there is none."""
-        ...
-
-    def check(self) -> None:
-        """Raise ``HeadError`` if something went wrong since the last call."""
-        ...
-
-
-# --- What a network and its head say about rows, in batches.
-
-
-# Rows at a time where nothing is trained; results do not depend on it.
-_BLOCK_ROWS = 512
+# --- Predictions in batches.
 
 
 def device_of(*modules: nn.Module, default: torch.device) -> torch.device:
@@ -130,15 +131,15 @@ def precision_scope(precision: str, device: torch.device) -> AbstractContextMana
 
 def feature_blocks(
     network: nn.Module, X: Tensor, device: torch.device, *, precision: str = "float32", rows: int = 0
-) -> Iterator[tuple[slice, Tensor]]:
-    """Features of consecutive blocks of rows, in single precision, without gradients.
+) -> Iterator[Tensor]:
+    """Features of consecutive blocks of ``rows`` rows, in single precision, without gradients.
 
     The network is as the caller left it: in training mode or not.
     """
-    for block in slices(X.shape[0], rows or _BLOCK_ROWS):
+    for block in X.split(rows or _BLOCK_ROWS):
         with torch.no_grad(), precision_scope(precision, device):
-            features = network(X[block].to(device, non_blocking=True))
-        yield block, features.float()
+            features = network(block.to(device, non_blocking=True))
+        yield features.float()
 
 
 def evaluate(
@@ -177,7 +178,8 @@ def evaluate(
     loss = torch.zeros((), device=device, dtype=torch.float64)
     with torch.no_grad():
         blocks = feature_blocks(network, X, device, precision=precision, rows=rows)
-        outputs = ((y[block].to(device), cast(Head, head)(features)) for block, features in blocks)
+        labels = (block.to(device) for block in y.split(rows or _BLOCK_ROWS))
+        outputs = zip(labels, map(head, blocks), strict=True)
         for label, output in _tempered(head, list(outputs)) if temper else outputs:
             p = output.probabilities()
             right += (p.argmax(1) == label).sum()
@@ -194,13 +196,11 @@ def _tempered(head: nn.Module, outputs: list[tuple[Tensor, Any]]) -> list[tuple[
         for parts in zip(*((label, out.mean, out.variance) for label, out in outputs), strict=True)
     )
     temperature, spread = (head.get_buffer(name) for name in ("temperature", "spread"))
-    found = calibrate(HeadOutput(mean, variance, temperature), None, labels)
-    temperature.fill_(found.temperature)
-    spread.fill_(found.spread)
+    take_over(head, calibrate(HeadOutput(mean, variance, temperature), None, labels))
     return [(label, replace(out, temperature=temperature, spread=spread)) for label, out in outputs]
 
 
-# --- Adam over a network and its head.
+# --- Training.
 
 
 def make_optimiser(
@@ -244,17 +244,11 @@ def make_optimiser(
     )
 
 
-# --- The learning rate as a function of the step: nothing to remember, nothing to restore.
-
-
-# The shape of torch's OneCycleLR: share of steps that climb, first rate and last rate over the highest.
-_CLIMB = 0.3
-_FIRST = 1.0 / 25.0
-_LAST = _FIRST * 1e-4
-
-
 def rate_at(schedule: str, rate: float, step: int, n_steps: int) -> float:
-    """Learning rate of a step, counted from zero, out of ``n_steps``."""
+    """Learning rate of a step, counted from zero, out of ``n_steps``.
+
+    A function of the step alone: nothing to remember, nothing to restore.
+    """
     if schedule == "constant" or n_steps == 1:
         return rate
     top = max(_CLIMB * n_steps - 1.0, 0.0)
@@ -268,12 +262,6 @@ def _between(start: float, end: float, share: float) -> float:
     return end + 0.5 * (start - end) * (1.0 + math.cos(math.pi * share))
 
 
-# Rows of the first pass that the head starts from.
-_FIRST_ROWS = 2048
-# Purposes of the seeds of an epoch.
-_GLOBAL, _ORDER, _AUGMENT = range(3)
-
-
 def start_head(
     network: nn.Module, head: nn.Module, X: Tensor, y: Tensor, recipe: Recipe, device: torch.device
 ) -> None:
@@ -282,7 +270,7 @@ def start_head(
         return
     network.train()
     head.train()
-    draws = Draws(recipe, 0, device)
+    draws = EpochDraws(recipe, 0, device)
     order = draws.order(X)
     n_batches = max(1, min(order.shape[0], _FIRST_ROWS // order.shape[1]))
     features, labels = [], []
@@ -295,7 +283,7 @@ def start_head(
     cast(Head, head).initialise(torch.cat(features).float(), torch.cat(labels))
 
 
-class Draws:
+class EpochDraws:
     """Everything random about an epoch, from seeds of its own."""
 
     def __init__(self, recipe: Recipe, number: int, device: torch.device) -> None:
@@ -324,7 +312,7 @@ class Loop:
     def __init__(
         self, network: nn.Module, head: nn.Module, X: Tensor, y: Tensor, recipe: Recipe, device: torch.device
     ) -> None:
-        self._network, self._head, self._face = network, head, cast(Head, head)
+        self._network, self._head, self._layer = network, head, cast(Head, head)
         self._X, self._y, self._recipe, self._device = X, y, recipe, device
         self._parameters = [p for m in (network, head) for p in m.parameters() if p.requires_grad]
         self._replays = recipe.graph and device.type == "cuda"
@@ -337,7 +325,7 @@ class Loop:
             self._objective = torch.compile(self._plain_objective, mode=mode)
         self._step: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = self._plain_step
         if self._replays:
-            self._step = ReplayedStep(self._plain_step, head, device)
+            self._step = ReplayedStep(self._plain_step, getattr(head, "beside", None), device)
 
     def load(self, state: dict[str, Any]) -> None:
         """Go on with an optimiser's state, which may come from another kind of device."""
@@ -355,7 +343,7 @@ class Loop:
     def _plain_objective(self, rows: Tensor, label: Tensor, last: bool) -> Tensor:
         with precision_scope(self._recipe.precision, self._device):
             features = self._network(rows)
-        return self._face.loss(features.float(), label, self._X.shape[0], step=last)
+        return self._layer.loss(features.float(), label, self._X.shape[0], step=last)
 
     def epoch(self, number: int, validation: tuple[Tensor, Tensor] | None, temper: bool = False) -> Epoch:
         """Train for an epoch, then look at what came of it."""
@@ -363,7 +351,7 @@ class Loop:
         started = time.perf_counter()
         self._network.train()
         self._head.train()
-        draws = Draws(recipe, number, self._device)
+        draws = EpochDraws(recipe, number, self._device)
         order = draws.order(self._X)
         total = torch.zeros((), device=self._device)
         likelihood = torch.zeros((), device=self._device)
@@ -378,9 +366,9 @@ class Loop:
             likelihood += contributed
         objective = float(total) / n_batches
         seconds = time.perf_counter() - started
-        self._face.check()
+        self._layer.check()
         with torch.no_grad():
-            kl = float(self._face.kl()) / n_rows
+            kl = float(self._layer.kl()) / n_rows
         accuracy = log_loss = None
         if validation is not None:
             accuracy, log_loss = evaluate(
@@ -392,9 +380,9 @@ class Loop:
                 f"{kl:g}, validation log-loss {log_loss}); lower the rate ({recipe.rate:g}), set clip=1.0, "
                 "use precision='float32', or look for rows that are not finite"
             )
-        # A head that does not say what its rows contributed has told it but for how q moved meanwhile.
-        says = hasattr(self._head, "last_likelihood")
-        row_term = float(likelihood) / n_batches if says else kl - objective
+        # A head without a ``last_likelihood``: its loss less its divergence, but for how q moved meanwhile.
+        known = hasattr(self._head, "last_likelihood")
+        row_term = float(likelihood) / n_batches if known else kl - objective
         return Epoch(number, objective, row_term, kl, seconds, accuracy, log_loss)
 
     def _set_rate(self, rate: float) -> None:

@@ -1,4 +1,9 @@
-"""What the head's ways of keeping q have in common."""
+"""Three ways of keeping and moving q(v_j) = N(m_j, S_j) of a head's classes (eqs. 3.1, 9.3, 9.6).
+
+``NaturalPosterior`` moves q of all classes by damped site steps,
+``LazyPosterior`` does so for classes that are many, and in
+``GradientPosterior`` q is parameters for an optimiser.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +13,23 @@ import torch
 from torch import Tensor, nn
 
 from bayesvm._core.features import Features
-from bayesvm.nn import _bound as pairs
 from bayesvm.nn._bound import (
     N_FUNCTIONS,
+    BatchTerms,
     Draw,
     PairSites,
-    PairTerms,
     Touched,
     add_pairs,
     all_moments,
-    deviations,
+    drawn_functions,
+    few_classes,
     pair_sums,
     pair_terms,
     rival_of_functions,
     rival_of_moments,
     touched,
 )
-from bayesvm.nn._recipe import from_all
+from bayesvm.nn._devices import from_all
 
 # Systems up to this size are solved rather than split.
 _SOLVED = 64
@@ -58,24 +63,6 @@ class Posterior(NamedTuple):
         return self.root.mT @ self.root
 
 
-class Ready(NamedTuple):
-    """What a step needs and can be had without its rows.
-
-    Attributes
-    ----------
-    M : Tensor of shape (P, P)
-        Inverse factor of the inducing points (eq. 9.2).
-    q : Posterior or None
-        None where only the classes that rows touch are looked at.
-    noise : Tensor or None
-        See ``Draw``.
-    """
-
-    M: Tensor
-    q: Posterior | None
-    noise: Tensor | None = None
-
-
 class Pending(NamedTuple):
     """Sites of rows, of all processes, that q has not seen yet, and the q they were made under."""
 
@@ -83,8 +70,8 @@ class Pending(NamedTuple):
     q: Posterior
 
 
-class Keeper(Protocol):
-    """A way of keeping q."""
+class PosteriorState(Protocol):
+    """What a head asks of the module that holds q."""
 
     def ready(self) -> Posterior | None:
         """The posterior for ``terms``, if it can be had without rows."""
@@ -92,7 +79,7 @@ class Keeper(Protocol):
 
     def terms(
         self, features: Features, y: Tensor, draw: Draw, q: Posterior | None
-    ) -> tuple[PairTerms, Posterior, Tensor]:
+    ) -> tuple[BatchTerms, Posterior, Tensor]:
         """Row terms under q, q of the classes that rows touch, and the divergence of all classes."""
         ...
 
@@ -174,11 +161,27 @@ def inverse_by_halves(L: Tensor) -> Tensor:
     return inverse
 
 
-# --- q of all classes at once, moved by damped site steps beside any optimiser (eqs. 3.4, 9.6).
+def terms_of_all(features: Features, q: Posterior, y: Tensor, draw: Draw, sampled: bool) -> BatchTerms:
+    """Row terms under q of all classes; the rivals of many classes are winners of drawn functions."""
+    S = q.S
+    with torch.no_grad():
+        A, residual = features.A.detach(), features.residual.detach()
+        known = None
+        if few_classes(*q.m.shape):
+            known = all_moments(A, q.m, S)
+            s2 = known[1] + residual[:, None] if sampled else None
+            rival = rival_of_moments(known[0], s2, y, draw)
+        else:
+            functions = drawn_functions(q.m, q.root, draw, sampled)
+            rival = rival_of_functions(functions, Features(A, residual), y, draw)
+        rows = touched(A, q.m, S, torch.stack([y, rival], 1), known)
+    return pair_terms(features, q.m, S, rows)
 
 
-class Natural(nn.Module):
-    """Natural parameters as buffers, like the running statistics of a batch normalisation.
+class NaturalPosterior(nn.Module):
+    """q of all classes at once, moved by damped site steps beside any optimiser (eqs. 3.4, 9.6).
+
+    Natural parameters are buffers, like the running statistics of a batch normalisation.
 
     Parameters
     ----------
@@ -203,16 +206,10 @@ class Natural(nn.Module):
 
     def terms(
         self, features: Features, y: Tensor, draw: Draw, q: Posterior | None
-    ) -> tuple[PairTerms, Posterior, Tensor]:
+    ) -> tuple[BatchTerms, Posterior, Tensor]:
         """Row terms under q, q itself, and its divergence from the prior."""
         assert q is not None
-        with torch.no_grad():
-            A, S = features.A.detach(), q.S
-            known = all_moments(A, q.m, S)
-            s2 = known[1] + features.residual[:, None] if self.sampled else None
-            rival = rival_of_moments(known[0], s2, y, draw)
-            rows = touched(A, q.m, S, torch.stack([y, rival], 1), known)
-        return pair_terms(features, q.m, S, rows), q, q.kl.sum()
+        return terms_of_all(features, q, y, draw, self.sampled), q, q.kl.sum()
 
     @torch.no_grad()
     def advance(
@@ -239,20 +236,17 @@ class Natural(nn.Module):
         return solved(self.excess, self.linear, centre=True)
 
 
-# --- q of many classes: only those that a batch touches are factorised; the others decay when next needed.
+class LazyPosterior(nn.Module):
+    """The step of ``NaturalPosterior`` without centring, for classes that are many (eq. 9.8).
 
-
-class LazyNatural(nn.Module):
-    """The step of ``Natural`` without centring, for classes that are many (eq. 9.8).
-
-    A class that no row touches only decays, by the same factor for all, so a
-    clock of the sum of their logarithms is all it needs to catch up. Which
-    rivals rows get is decided by functions that were drawn when their class
-    was touched last.
+    Only the classes that a batch touches are factorised. One that no row
+    touches only decays, by the same factor for all, so a clock of the sum of
+    their logarithms is all it needs to catch up. Which rivals rows get is
+    decided by functions that were drawn when their class was touched last.
 
     Parameters
     ----------
-    n_classes, n_inducing, sampled : as for ``Natural``
+    n_classes, n_inducing, sampled : as for ``NaturalPosterior``
     """
 
     excess: Tensor
@@ -280,7 +274,7 @@ class LazyNatural(nn.Module):
 
     def terms(
         self, features: Features, y: Tensor, draw: Draw, q: Posterior | None
-    ) -> tuple[PairTerms, Posterior, Tensor]:
+    ) -> tuple[BatchTerms, Posterior, Tensor]:
         """Row terms under q, q of the touched classes, and the divergence as far as it is known."""
         with torch.no_grad():
             A, residual = features.A.detach(), features.residual.detach()
@@ -341,10 +335,7 @@ class LazyNatural(nn.Module):
 
     def _remember(self, q: Posterior, draw: Draw) -> None:
         assert q.classes is not None
-        functions = q.m[:, None, :]
-        if self.sampled:
-            functions = functions + deviations(q.root, draw.table, draw.step, N_FUNCTIONS)
-        self.functions.index_copy_(0, q.classes, functions)
+        self.functions.index_copy_(0, q.classes, drawn_functions(q.m, q.root, draw, self.sampled))
         self.kl.index_copy_(0, q.classes, q.kl)
 
     def _distinct(self, classes: Tensor) -> Tensor:
@@ -362,11 +353,10 @@ def _by_root(classes: Tensor, m: Tensor, root: Tensor, A: Tensor) -> Touched:
     return Touched(classes, m, SA, torch.linalg.vecdot(m, A[:, None, :]), torch.linalg.vecdot(turned, turned))
 
 
-# --- q as parameters that backpropagation trains, as in the paper (eq. 9.3).
+class GradientPosterior(nn.Module):
+    """q as parameters that backpropagation trains, as in the paper (eq. 9.3).
 
-
-class Gradient(nn.Module):
-    """Means, and factors of covariances whose diagonals are stored as logarithms.
+    Means, and factors of covariances whose diagonals are stored as logarithms.
 
     Parameters
     ----------
@@ -387,24 +377,10 @@ class Gradient(nn.Module):
 
     def terms(
         self, features: Features, y: Tensor, draw: Draw, q: Posterior | None
-    ) -> tuple[PairTerms, Posterior, Tensor]:
+    ) -> tuple[BatchTerms, Posterior, Tensor]:
         """Row terms under q, q itself, and its divergence from the prior, all with gradients."""
         assert q is not None
-        S = q.S
-        with torch.no_grad():
-            A, residual = features.A.detach(), features.residual.detach()
-            known = None
-            if S.numel() <= pairs.DENSE_NUMBERS:
-                known = all_moments(A, q.m, S)
-                s2 = known[1] + residual[:, None] if self.sampled else None
-                rival = rival_of_moments(known[0], s2, y, draw)
-            else:
-                functions = q.m[:, None, :]
-                if self.sampled:
-                    functions = functions + deviations(q.root, draw.table, draw.step, N_FUNCTIONS)
-                rival = rival_of_functions(functions, Features(A, residual), y, draw)
-            rows = touched(A, q.m, S, torch.stack([y, rival], 1), known)
-        return pairs.pair_terms(features, q.m, S, rows), q, q.kl.sum()
+        return terms_of_all(features, q, y, draw, self.sampled), q, q.kl.sum()
 
     def advance(
         self, pending: list[Pending], scale: float, weight: Tensor | float, draw: Draw, length: float

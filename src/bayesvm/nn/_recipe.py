@@ -1,4 +1,4 @@
-"""How a network and its head are trained, and what an epoch of it was like."""
+"""What goes into a training run and comes out of it: settings, finished epochs, the error that ends it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, distributed
+from torch import Tensor
 
 SCHEDULES = ("constant", "one_cycle")
 PRECISIONS = ("float32", "bf16")
@@ -139,42 +139,14 @@ class Epoch:
     validation_log_loss: float | None = None
 
 
-# --- What can go wrong while a head is trained.
-
-
 class HeadError(RuntimeError):
     """Training cannot go on; the message says why and what to do.
 
     Attributes
     ----------
-    trained : Trained or None
+    trained : TrainingResult or None
         The finished epochs, if the training loop raised it and there are any;
         network and head are in the state of the best one.
     """
 
     trained: Any = None
-
-
-# --- Rows of all processes that train together; with one process, its own.
-
-
-def rank_and_size() -> tuple[int, int]:
-    """Number of this process, and how many there are."""
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
-    return 0, 1
-
-
-def from_all(x: Tensor) -> Tensor:
-    """The rows of x of every process, one after the other; all must have as many.
-
-    Rows are gathered, not sums over rows: B (P + 4) numbers a process instead
-    of C (P^2 + P), and every process then takes the same step.
-    """
-    _, size = rank_and_size()
-    if size == 1:
-        return x
-    x = x.contiguous()
-    parts = [torch.empty_like(x) for _ in range(size)]
-    distributed.all_gather(parts, x)
-    return torch.cat(parts)

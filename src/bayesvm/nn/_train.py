@@ -1,4 +1,4 @@
-"""The training loop of a network with a Bayesian SVM, or a softmax layer, as its head."""
+"""``train`` a network with a Bayesian SVM, or a softmax layer, as its head; and ``settle`` its posterior."""
 
 from __future__ import annotations
 
@@ -12,39 +12,29 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from bayesvm.nn._checkpoint import Checkpoint, Record, identity_of, restore_state, state_of
-from bayesvm.nn._loop import Loop, device_of, evaluate, start_head
+from bayesvm.nn._checkpoint import Checkpoint, TrainingRecord, fingerprint, restore_state, state_of
+from bayesvm.nn._head import BayesianSVMHead
+from bayesvm.nn._loop import (
+    Loop,
+    batch_order,
+    device_of,
+    evaluate,
+    fetch,
+    precision_scope,
+    seed_of,
+    start_head,
+)
+from bayesvm.nn._posterior import GradientPosterior
 from bayesvm.nn._recipe import Epoch, HeadError, Recipe
-from bayesvm.nn._settling import settle
 
-# --- Settings of torch that hold while a network is trained, and no longer.
-
-
-@contextmanager
-def training_scope(device: torch.device, deterministic: bool) -> Iterator[None]:
-    """The user's random numbers and settings are afterwards what they were before."""
-    gpu = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=gpu):
-        if not deterministic or not gpu:  # on a CPU all is deterministic anyway
-            yield
-            return
-        # Read when the first product is computed; without it torch warns.
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        cudnn = torch.backends.cudnn
-        before = cudnn.deterministic, cudnn.benchmark
-        algorithms = torch.are_deterministic_algorithms_enabled()
-        only_warned = torch.is_deterministic_algorithms_warn_only_enabled()
-        cudnn.deterministic, cudnn.benchmark = True, False
-        torch.use_deterministic_algorithms(True, warn_only=True)
-        try:
-            yield
-        finally:
-            cudnn.deterministic, cudnn.benchmark = before
-            torch.use_deterministic_algorithms(algorithms, warn_only=only_warned)
+# Rows that settling sees, in rows that q remembers from training.
+_PASSES = 4
+# Purposes of the seeds of settling, beside those of an epoch.
+_ORDER, _AUGMENT = 3, 4
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainingResult:
     """How a training run went.
 
     Attributes
@@ -87,8 +77,8 @@ def train(
     network : Module
         ``network(rows)`` gives features of shape (rows, features).
     head : Module
-        ``BayesianSVMHead`` or a layer with its face. Features of a first
-        pass start it, unless it says that it was started.
+        ``BayesianSVMHead`` or a layer with its methods. Features of a first
+        pass start it, unless it is ``initialised``.
     X : Tensor of shape (N, ...)
     y : Tensor of shape (N,)
         Class indices.
@@ -160,7 +150,7 @@ def run(
     patience: int | None = None,
     keep: str = "best",
     temper: bool = False,
-) -> Trained:
+) -> TrainingResult:
     """Do what ``train`` does, and say how the run ended."""
     recipe = Recipe() if recipe is None else recipe
     _check(X, y, validation, patience, keep, temper)
@@ -169,10 +159,10 @@ def run(
     by_validation = validation is not None and keep == "best"
     folder = None
     if checkpoint is not None:
-        folder = Checkpoint(checkpoint, identity_of(network, head, X, y, recipe, validation, temper))
-    record, ended = Record(), "finished"
+        folder = Checkpoint(checkpoint, fingerprint(network, head, X, y, recipe, validation, temper))
+    record, ended = TrainingRecord(), "finished"
     loop: Loop | None = None
-    with training_scope(device, recipe.deterministic):
+    with _training_scope(device, recipe.deterministic):
         found = folder.read(network, head) if folder is not None and resume else None
         try:
             if found is None:
@@ -208,7 +198,7 @@ def run(
         except HeadError as error:
             if record.best is not None:
                 restore_state(network, head, record.best)
-                error.trained = Trained(record.epochs, record.best_number, "failed")
+                error.trained = TrainingResult(record.epochs, record.best_number, "failed")
                 error.add_note(f"Network and head are back in the state of epoch {record.best_number}.")
             raise
         finally:
@@ -216,7 +206,7 @@ def run(
             head.eval()
             if loop is not None:
                 loop.close()
-    return Trained(record.epochs, record.best_number, ended)
+    return TrainingResult(record.epochs, record.best_number, ended)
 
 
 def _settled(
@@ -246,7 +236,7 @@ def _settled(
     return before is None or after <= before
 
 
-def interruption(trained: Trained) -> str:
+def interruption(trained: TrainingResult) -> str:
     """What to tell someone who pressed Ctrl-C."""
     return (
         f"training was interrupted after {len(trained.epochs)} epochs; network and head hold the state of "
@@ -285,3 +275,105 @@ def _check(
             f"patience={patience!r} is not valid here; it must be a positive number of epochs, and needs "
             "validation rows"
         )
+
+
+def settle(
+    network: nn.Module,
+    head: nn.Module,
+    X: Tensor,
+    y: Tensor,
+    *,
+    batch_size: int = 128,
+    precision: str = "float32",
+    augment: Callable[[Tensor, torch.Generator], Tensor] | None = None,
+    seed: int = 0,
+) -> bool:
+    r"""Let q of a natural head take in all rows with equal weight, with the network at rest.
+
+    While a network trains, q forgets: features change, so only the last
+    :math:`1/\rho` batches count. Afterwards they no longer change. Steps of
+    length :math:`1/k` over the rows then average instead of forgetting, under
+    the features that predictions will see: one pass over the rows, up to four
+    where they are few, without gradients. A head whose q is trained by gradients stays as it is,
+    and so does any other layer.
+
+    Parameters
+    ----------
+    network, head : Module
+        As for ``train``; in evaluation mode afterwards.
+    X : Tensor of shape (N, ...)
+    y : Tensor of shape (N,)
+        Class indices.
+    batch_size : int
+        That of training.
+    precision : {"float32", "bf16"}
+        Of the network.
+    augment : callable or None
+        As in ``Recipe``.
+    seed : int
+        Of the order of rows.
+
+    Returns
+    -------
+    bool
+        Whether there was a q to settle.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from bayesvm.nn import BayesianSVMHead, settle
+    >>> _ = torch.manual_seed(0)
+    >>> y = torch.arange(60) % 3
+    >>> X = torch.randn(3, 8)[y] + 0.1 * torch.randn(60, 8)
+    >>> head = BayesianSVMHead(8, 3, n_inducing=6)
+    >>> head.initialise(X, y)
+    >>> settle(torch.nn.Identity(), head, X, y)
+    True
+    >>> bool((head(X).predict() == y).all())
+    True
+    """
+    network.eval()
+    head.eval()
+    if not isinstance(head, BayesianSVMHead) or isinstance(head.q, GradientPosterior):
+        return False
+    device = device_of(network, head, default=X.device)
+    n_rows = X.shape[0]
+    known = min(n_rows, math.ceil(batch_size / head.damping))
+    seen = 0
+    order = torch.Generator().manual_seed(seed_of(seed, _ORDER))
+    draws = torch.Generator(device).manual_seed(seed_of(seed, _AUGMENT))
+    y = y.to(X.device)
+    for _ in range(math.ceil(_PASSES * known / n_rows)):
+        for index in batch_order(n_rows, batch_size, order).to(X.device):
+            rows = fetch(X, index, device)
+            rows = rows if augment is None else augment(rows, draws)
+            with torch.no_grad(), precision_scope(precision, device):
+                features = network(rows)
+            seen += len(index)
+            length = len(index) / (known + seen)
+            head.settle(features.float(), fetch(y, index, device), n_rows, length)
+    head.check()
+    return True
+
+
+@contextmanager
+def _training_scope(device: torch.device, deterministic: bool) -> Iterator[None]:
+    """Put the user's random numbers and settings of torch back to what they were before training."""
+    gpu = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=gpu):
+        if not deterministic or not gpu:  # on a CPU all is deterministic anyway
+            yield
+            return
+        # Read when the first product is computed; without it torch warns.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        cudnn = torch.backends.cudnn
+        before = cudnn.deterministic, cudnn.benchmark
+        algorithms = torch.are_deterministic_algorithms_enabled()
+        only_warned = torch.is_deterministic_algorithms_warn_only_enabled()
+        cudnn.deterministic, cudnn.benchmark = True, False
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        try:
+            yield
+        finally:
+            cudnn.deterministic, cudnn.benchmark = before
+            torch.use_deterministic_algorithms(algorithms, warn_only=only_warned)
