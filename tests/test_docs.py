@@ -1,5 +1,6 @@
 """The documentation keeps its promises: numbers that exist, code that runs, links that lead somewhere."""
 
+import ast
 import re
 import sys
 import warnings
@@ -90,6 +91,44 @@ def test_theory_refers_to_its_own_numbers():
     text = THEORY.read_text(encoding="utf-8")
     tags = set(re.findall(rf"\\tag\{{({NUMBER})\}}", text))
     assert set(re.findall(rf"\(({NUMBER})\)", text)) <= tags
+
+
+def definitions() -> dict[str, Path]:
+    """Files of all functions, classes and methods, by their dotted names."""
+    found = {}
+
+    def add(node: ast.AST, name: str, path: Path) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                found[f"{name}.{child.name}"] = path
+                add(child, f"{name}.{child.name}", path)
+
+    for path in SOURCES:
+        module = ".".join(path.relative_to(ROOT / "src" / "bayesvm").with_suffix("").parts)
+        add(ast.parse(path.read_text(encoding="utf-8")), module, path)
+    return found
+
+
+def test_every_equation_names_its_function_and_the_function_its_equation():
+    text = THEORY.read_text(encoding="utf-8")
+    tags = re.findall(rf"\\tag\{{({NUMBER})\}}", text)
+    index = dict(re.findall(rf"^\| \(({NUMBER})\) \| (.*) \|$", text, re.MULTILINE))
+    assert list(index) == tags
+    known = definitions()
+    wrong = []
+    for number, entry in index.items():
+        names = re.findall(r"`([^`]+)`", entry)
+        assert names or entry.startswith("derivation"), number
+        for name in names:
+            package, _, rest = name.partition(".")
+            files = {
+                path
+                for full, path in known.items()
+                if full.startswith(f"{package}.") and full.endswith(f".{rest}")
+            }
+            if not any(number in cited(CITATION, path) for path in files):
+                wrong.append((number, name, "does not exist" if not files else "does not cite it"))
+    assert not wrong
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -140,7 +140,7 @@ def learn_kernel(
     options: LearningOptions,
     progress: Progress,
 ) -> Learned:
-    """Move the kernel parameters (and Z) uphill for a number of steps.
+    """Move the kernel parameters (and Z) uphill for a number of steps (eqs. 5.4, 5.5).
 
     A step that leaves the finite or breaks a factorisation ends the learning
     with the last parameters that worked; so does Ctrl-C.

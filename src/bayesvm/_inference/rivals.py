@@ -167,7 +167,7 @@ class RivalRule(Protocol):
 
 @dataclass(frozen=True)
 class AllRivals:
-    """Exact expectations: every latent function of a row gets a site (section 4).
+    """Exact expectations: every latent function of a row gets a site (eq. 3.3, section 4).
 
     Parameters
     ----------

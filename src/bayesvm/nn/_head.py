@@ -331,7 +331,7 @@ class BayesianSVMHead(nn.Module):
         return self._state.posterior().kl.sum()
 
     def check(self) -> None:
-        """Raise if something went wrong since the last check; the only part of training that waits.
+        """Raise if something went wrong since the last check (eq. 9.9); the only part of training that waits.
 
         Raises
         ------
