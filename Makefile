@@ -35,9 +35,11 @@ demo: env
 	$(BIN)/bayesvm fit --model demo-output/penguins.skops --report demo-output/penguins.html
 	@echo "Open demo-output/penguins.html in a browser."
 
+CODE := conftest.py src tests studies examples docs
+
 lint: env
-	$(BIN)/ruff check src tests studies examples
-	$(BIN)/ruff format --check src tests studies examples
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
 
 types: env
 	$(BIN)/mypy

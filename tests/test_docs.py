@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted((ROOT / "src" / "bayesvm").rglob("*.py"))
 THEORY = ROOT / "docs" / "theory.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-LINKED = [*([ROOT / "README.md"] if (ROOT / "README.md").exists() else []), *PAGES]
+README = ROOT / "README.md"
 
 NUMBER = r"\d+\.\d+"
 # "eq. 1.1", "eqs. 1.1, 2.3 and 4.5", "Equations 4.1-4.2"; lists may wrap over lines.
@@ -26,12 +26,14 @@ LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 
 
 def python_blocks(text: str) -> list[tuple[int, str]]:
-    """First line number and content of every block fenced as exactly ``python``."""
-    return [
+    """First line number and content of every block fenced as ``python``."""
+    blocks = [
         (text.count("\n", 0, match.start(3)) + 1, match[3])
         for match in FENCE.finditer(text)
         if match[2].strip() == "python"
     ]
+    assert len(blocks) == text.count("```python"), "a block is indented, or its fence says more than python"
+    return blocks
 
 
 def anchors(text: str) -> set[str]:
@@ -131,12 +133,14 @@ def test_every_equation_names_its_function_and_the_function_its_equation():
     assert not wrong
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.name)
 def test_python_blocks_run(page, tmp_path, monkeypatch):
+    """In order, in one namespace for each page, without a warning."""
     blocks = python_blocks(page.read_text(encoding="utf-8"))
     if not blocks:
         return
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
     # A module that can be imported: model files name the classes that a page defines.
     module = ModuleType("__docs__")
     monkeypatch.setitem(sys.modules, "__docs__", module)
@@ -145,9 +149,11 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
         for line, code in blocks:
             # Leading newlines make tracebacks show the line of the page.
             exec(compile("\n" * (line - 1) + code, str(page), "exec"), vars(module))
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
-@pytest.mark.parametrize("page", LINKED, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.name)
 def test_relative_links_resolve(page):
     broken = []
     for target in LINK.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):

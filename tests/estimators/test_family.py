@@ -9,8 +9,6 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import bayesvm
 from bayesvm import (
@@ -87,21 +85,15 @@ def test_everything_said_is_sound(name, n_classes):
 
 
 @every_case
-def test_weights_are_repeated_rows(name, n_classes):
+def test_weights_are_repeated_rows_in_any_order(name, n_classes):
     X, y = problem(n_classes)
-    times = np.random.default_rng(0).integers(0, 3, len(y))
+    rng = np.random.default_rng(0)
+    times = rng.integers(0, 3, len(y))
     weighted = fit(make(name), X, y, sample_weight=times)
-    repeated = fit(make(name), np.repeat(X, times, 0), np.repeat(y, times))
+    rows = rng.permutation(np.repeat(np.arange(len(y)), times))
+    repeated = fit(make(name), X[rows], y[rows])
     assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-7)
     assert weighted.loo_log_loss_ == pytest.approx(repeated.loo_log_loss_, abs=1e-7)
-
-
-@every_case
-def test_order_of_rows_does_not_matter(name, n_classes):
-    X, y = problem(n_classes)
-    order = np.random.default_rng(1).permutation(len(y))
-    shuffled = fit(make(name), X[order], y[order])
-    assert_allclose(shuffled.predict_proba(X), fitted(name, n_classes).predict_proba(X), atol=1e-12)
 
 
 @every_case
@@ -119,20 +111,12 @@ def test_files_and_pickles_hold_the_model(name, n_classes, tmp_path):
 
 
 @every_case
-def test_labels_of_any_type_and_pipelines(name, n_classes):
+def test_the_same_seed_gives_the_same_model_whatever_the_classes_are_called(name, n_classes):
     X, y = problem(n_classes)
-    words = np.array(["ash", "birch", "cedar"])[y]
-    model = fit(make_pipeline(StandardScaler(), make(name)), X, words)
-    assert set(model.predict(X)) <= set(words)
-    same = model.predict(X) == np.array(["ash", "birch", "cedar"])[fitted(name, n_classes).predict(X)]
-    assert same.mean() > 0.95
-
-
-@every_case
-def test_the_same_seed_gives_the_same_model(name, n_classes):
-    X, y = problem(n_classes)
-    again = fit(make(name), X, y)
-    assert_allclose(again.predict_proba(X), fitted(name, n_classes).predict_proba(X), atol=0)
+    words = np.array(["ash", "birch", "cedar"])
+    plain, named = fitted(name, n_classes), fit(make(name), X, words[y])
+    assert_allclose(named.predict_proba(X), plain.predict_proba(X), atol=0)
+    assert np.array_equal(named.predict(X), words[plain.predict(X)])
 
 
 @pytest.mark.parametrize("name", [n for n in (*ESTIMATORS, *BINARY) if "chains" in n or "Gibbs" in n])

@@ -5,15 +5,9 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_iris, make_classification
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bayesvm
 from bayesvm import LinearBayesianSVC
-
-
-@parametrize_with_checks([LinearBayesianSVC(), LinearBayesianSVC(inference="em")])
-def test_scikit_learn_check(estimator, check):
-    check(estimator)
 
 
 def _two_blobs(n: int = 300, n_features: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

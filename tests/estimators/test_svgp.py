@@ -11,7 +11,6 @@ from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesvm import SVGPClassifier, load, save
 from bayesvm._core.likelihoods import (
@@ -27,13 +26,6 @@ from bayesvm.kernels import RBF
 from .data import three_blobs, two_moons
 
 NAMES = ["softmax", "robustmax"]
-
-
-# Weights of classes in the thousands let single rows decide, and the fit says so.
-@pytest.mark.filterwarnings("ignore:.* all but determine the model:UserWarning")
-@parametrize_with_checks([SVGPClassifier(), SVGPClassifier(likelihood="robustmax")])
-def test_scikit_learn_check(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("likelihood", NAMES)

@@ -28,31 +28,19 @@ def make(**settings):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_weights_count_rows(n_classes, settings):
+def test_weights_count_rows_in_any_order(n_classes, settings):
     X, y = problem(n_classes, 60)
     rng = np.random.default_rng(0)
     times = rng.integers(0, 3, len(y))
     weighted = make(**settings).fit(X, y, sample_weight=times)
-    repeated = make(**settings).fit(np.repeat(X, times, 0), np.repeat(y, times))
+    rows = rng.permutation(np.repeat(np.arange(len(y)), times))
+    repeated = make(**settings).fit(X[rows], y[rows])
     tolerance = 1e-4 if settings.get("dtype") == "float32" else 1e-7
     assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=tolerance)
-    inside = times > 0
-    once = np.unique(np.repeat(np.arange(len(y)), times), return_index=True)[1]
-    assert_allclose(weighted.loo_proba_[inside], repeated.loo_proba_[once], atol=tolerance)
+    assert_allclose(weighted.loo_proba_[rows], repeated.loo_proba_, atol=tolerance)
     assert weighted.loo_score_ == pytest.approx(repeated.loo_score_)
     assert weighted.loo_log_loss_ == pytest.approx(repeated.loo_log_loss_, abs=tolerance)
     assert weighted.temperature_ == repeated.temperature_
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_order_of_rows_does_not_matter(n_classes, settings):
-    X, y = problem(n_classes, 60)
-    order = np.random.default_rng(1).permutation(len(y))
-    plain = make(**settings).fit(X, y)
-    shuffled = make(**settings).fit(X[order], y[order])
-    assert_allclose(shuffled.predict_proba(X), plain.predict_proba(X), atol=1e-12)
-    assert_allclose(shuffled.loo_proba_, plain.loo_proba_[order], atol=1e-12)
 
 
 @pytest.mark.parametrize("rivals", RIVALS)
