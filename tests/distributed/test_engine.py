@@ -1,6 +1,8 @@
 """Sums over chunks are the same whoever computes them, and survive a killed worker."""
 
 import os
+import subprocess
+import sys
 
 import dask
 import dask.array as da
@@ -90,3 +92,35 @@ def test_cluster_knows_what_it_may_keep(in_use):
     assert 0 < engine().may_keep < sum(limits)
     with dask.config.set(scheduler="threads"):
         assert engine().may_keep == LocalEngine.may_keep
+
+
+REUSE = """
+import resource, sys
+import numpy as np
+from bayesvm.distributed._engine import reuse_freed_memory
+told = reuse_freed_memory()
+for _ in range(50):
+    np.ones(1_000_000)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(50):
+    np.ones(1_000_000)
+print(told, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def _reuse(**environment):
+    done = subprocess.run(
+        [sys.executable, "-c", REUSE], env=environment, capture_output=True, text=True, check=True
+    )
+    told, faults = done.stdout.split()
+    return told == "True", int(faults)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's malloc")
+def test_temporaries_are_reused_in_a_worker_alone():
+    """Workers keep them for the next pass; the user's own process is left alone."""
+    told, faults = _reuse(MALLOC_TRIM_THRESHOLD_="65536")
+    assert told
+    assert faults < 1000  # 50 times 2000 pages otherwise
+    told, _ = _reuse()
+    assert not told

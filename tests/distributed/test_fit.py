@@ -86,6 +86,26 @@ def test_blocks_cannot_be_seen_in_the_posterior(streaming, learned, chunks, sche
     same_posterior(found, learned, atol=1e-8)
 
 
+@pytest.mark.parametrize("changes", [True, False])
+def test_blocks_that_change_between_passes_are_refused(streaming, changes):
+    calls = iter(range(1, 1000))
+
+    def impure(block):
+        return block + 1e-9 * next(calls) if changes else block
+
+    rows, labels = blocks(500, X[:2000], y[:2000])
+    groups = as_groups(rows.map_blocks(impure, dtype=float, meta=np.empty((0, 0))), labels, None)
+    estimator = BayesianSVC(**ARGUMENTS)
+    with dask.config.set(scheduler="synchronous"):
+        engine = DaskEngine(groups.tasks, groups.n_features, groups.feature_names)
+        if changes:
+            with pytest.raises(ValueError, match="rows changed between two passes: values or labels"):
+                fit_chunks(estimator, engine)
+        else:
+            fit_chunks(estimator, engine)
+            assert estimator.score(X, y) > 0.7
+
+
 @pytest.mark.parametrize("more", [{"rivals": "sampled"}, {"warm_start": True}])
 def test_arguments_mean_the_same(streaming, more):
     expected, found = BayesianSVC(**ARGUMENTS, **more), DaskBayesianSVC(**ARGUMENTS, **more)

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from bayesvm import BayesianSVC
+from bayesvm import BayesianSVC, _prediction
 
 from .data import FAST, assert_sound, problem, three_blobs
 
@@ -46,6 +46,21 @@ def test_blocks_of_prediction_do_not_matter(monkeypatch):
     whole = model.predict_proba(X)
     monkeypatch.setattr("bayesvm._prediction._BLOCK_NUMBERS", 1)
     assert_allclose(model.predict_proba(X), whole, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-11), ("float32", 1e-4)])
+def test_predictions_of_many_rows_are_those_of_few(n_classes, dtype, tolerance):
+    """Variances of many rows come from products with inverse factors instead of solves."""
+    X, y = problem(n_classes)
+    model = BayesianSVC(20, dtype=dtype, local=False, **FAST).fit(X, y)
+    many = np.random.default_rng(0).normal(size=(_prediction._ROWS_FOR_ROOTS + 7, X.shape[1]))
+    few = np.concatenate([model.predict_proba(part) for part in np.array_split(many, 5)])
+    assert_allclose(model.predict_proba(many), few, rtol=0, atol=tolerance)
+    mean, std = model.predict_latent(many)
+    few_mean, few_std = model.predict_latent(many[:50])
+    assert_allclose(mean[:50], few_mean, rtol=0, atol=tolerance)
+    assert_allclose(std[:50], few_std, rtol=0, atol=10 * tolerance)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

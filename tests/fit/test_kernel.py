@@ -1,4 +1,4 @@
-"""Learning the kernel: the objective, its gradient, and how learning ends (eqs. 3.6, 5.4-5.6)."""
+"""Learning the kernel: inducing points, sample, objective, gradient, and how it ends (eqs. 3.6, 5.4-5.6)."""
 
 import math
 from dataclasses import replace
@@ -9,10 +9,17 @@ import torch
 from bayesvm._core.kernels import RBF, resolve_kernel
 from bayesvm._core.likelihoods import BinaryHinge, MulticlassHinge
 from bayesvm._core.sites import dense_statistics, ridge_sites, ridge_statistics, ridge_target
-from bayesvm._fit import kernel as hyperparameters
-from bayesvm._fit.kernel import LearningOptions, LearningSample, learn_kernel
+from bayesvm._fit import defaults
+from bayesvm._fit import kernel as learning
+from bayesvm._fit.kernel import (
+    LearningOptions,
+    LearningSample,
+    choose_inducing,
+    learn_kernel,
+    learning_sample,
+)
 from bayesvm._progress import silent
-from tests.problems import classification_rows, normal, uniform
+from tests.problems import classification_rows, labels, normal, uniform
 from tests.reference import gaussian_from_sites, multiclass_hinge_on_fine_grid
 
 
@@ -94,7 +101,7 @@ class _Recorder:
 def test_objective_and_gradient_are_those_of_the_slow_objective(
     likelihood, n_classes, bound_weight, loo_weight, scale, monkeypatch
 ):
-    monkeypatch.setattr(hyperparameters, "Adam", _Recorder)
+    monkeypatch.setattr(learning, "Adam", _Recorder)
     kernel = resolve_kernel("rbf+additive", True)
     weight = uniform(14, seed=0, low=0.4, high=2.5)
     weight[::3] = torch.tensor([1.0, 2.0, 3.0, 2.0, 1.0])
@@ -244,3 +251,79 @@ def test_returned_natural_parameters_are_sites_under_the_returned_kernel():
     precision, linear = dense_statistics(A, *ridge_sites(ridge_target(rows.y, 3, True, rows.X)))
     torch.testing.assert_close(learned.natural.precision, precision + torch.eye(5).double())
     torch.testing.assert_close(learned.natural.linear, linear)
+
+
+def test_few_distinct_rows_are_all_inducing_points():
+    X = normal(6, 2, seed=0)
+    repeated = X[torch.tensor([0, 1, 1, 2, 0, 3, 4, 5, 5])]
+    Z = choose_inducing(repeated, torch.ones(9).double(), 10)
+    torch.testing.assert_close(Z, X)
+
+
+def test_same_rows_same_inducing_points():
+    X, w = normal(500, 3, seed=1), uniform(500, seed=2, low=0.5, high=2.0)
+    assert torch.equal(choose_inducing(X, w, 20), choose_inducing(X.clone(), w.clone(), 20))
+
+
+def test_inducing_points_are_distinct_and_as_many_as_asked():
+    X = normal(300, 2, seed=3).round(decimals=1)
+    Z = choose_inducing(X, torch.ones(300).double(), 25)
+    assert Z.shape == (25, 2)
+    assert torch.unique(Z, dim=0).shape[0] == 25
+
+
+def test_inducing_points_quantise_the_rows_better_than_the_rows_they_start_from():
+    X = normal(800, 2, seed=4)
+    Z = choose_inducing(X, torch.ones(800).double(), 16)
+
+    def distortion(Z):
+        return float(torch.cdist(X, Z).amin(1).square().mean())
+
+    assert distortion(Z) < 0.75 * distortion(X[:16])
+
+
+def test_converged_inducing_points_are_weighted_means_of_their_rows():
+    centres = torch.tensor([[0.0, 0.0], [20.0, 0.0], [0.0, 20.0]]).double()
+    X = (centres.repeat(30, 1)) + normal(90, 2, seed=5)
+    w = uniform(90, seed=6, low=0.1, high=5.0)
+    Z = choose_inducing(X, w, 3)
+    for j in range(3):
+        rows = torch.arange(90) % 3 == j
+        mean = (w[rows, None] * X[rows]).sum(0) / w[rows].sum()
+        assert float((Z - mean).norm(dim=1).min()) < 1e-10
+
+
+@pytest.mark.parametrize("factor", [1e-12, 1e12])
+def test_scale_of_the_weights_does_not_move_inducing_points(factor):
+    X, w = normal(200, 2, seed=7), uniform(200, seed=8, low=0.5, high=2.0)
+    torch.testing.assert_close(choose_inducing(X, w, 12), choose_inducing(X, factor * w, 12))
+
+
+def test_few_rows_are_learned_from_as_they_are():
+    X, y, w = normal(50, 2, seed=0), labels(50, 3, seed=1), uniform(50, seed=2, low=0.5)
+    sample = learning_sample(X, y, w, 3)
+    assert sample.scale == 1.0
+    assert sample.n_classes == 3
+    torch.testing.assert_close(sample.X, X.to(sample.X))
+    assert torch.equal(sample.y, y)
+    torch.testing.assert_close(sample.weight, w.to(sample.weight))
+
+
+def test_many_rows_are_represented_by_the_first_with_their_total_weight(monkeypatch):
+    monkeypatch.setattr(defaults, "SIZES", {0: defaults.Sizes(256, 40, 192)})
+    X, y, w = normal(200, 2, seed=3), labels(200, 3, seed=4), uniform(200, seed=5, low=0.5, high=2.0)
+    sample = learning_sample(X, y, w, 3)
+    assert len(sample.X) == 40
+    torch.testing.assert_close(sample.scale * sample.weight.double().sum(), w.sum(), rtol=1e-5, atol=0)
+
+
+def test_with_many_classes_only_some_are_kept_and_renumbered(monkeypatch):
+    monkeypatch.setattr(defaults, "LEARNING_CLASSES", 4)
+    y = labels(300, 10, seed=6) + 0
+    X = y[:, None].double() + torch.zeros(300, 2)
+    sample = learning_sample(X, y, torch.ones(300).double(), 10)
+    assert sample.n_classes == 4
+    assert sorted(sample.y.unique().tolist()) == [0, 1, 2, 3]
+    # A new number always means the same old class.
+    for j in range(4):
+        assert sample.X[sample.y == j, 0].unique().numel() == 1
