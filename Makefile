@@ -21,7 +21,7 @@ else
 endif
 	@touch $@
 
-# What studies/benchmarks/peers.py races against. TensorFlow wants its own versions of numpy and others, so GPflow
+# What bayesvm_studies.benchmarks.race races against. TensorFlow wants its own versions of numpy and others, so GPflow
 # lives apart; GPyTorch shares our torch.
 peers-env: env
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "gpytorch==1.15.2"
@@ -52,17 +52,17 @@ test-all: lint types
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "slow or not slow"
 
 benchmarks: env
-	$(BIN)/python studies/benchmarks/limits.py --json results/benchmarks/limits.json
-	$(BIN)/python studies/benchmarks/startup.py --json results/benchmarks/startup.json
-	$(BIN)/python studies/benchmarks/quality.py --json results/benchmarks/quality.json
+	$(BIN)/python -m bayesvm_studies.benchmarks.limits --json results/benchmarks/limits.json
+	$(BIN)/python -m bayesvm_studies.benchmarks.startup --json results/benchmarks/startup.json
+	$(BIN)/python -m bayesvm_studies.benchmarks.quality --json results/benchmarks/quality.json
 
 race: peers-env
-	$(BIN)/python studies/benchmarks/peers.py --json results/benchmarks/peers.json
+	$(BIN)/python -m bayesvm_studies.benchmarks.race --json results/benchmarks/peers.json
 
 # Every model of the library on ten sets, and SVGPClassifier against GPflow step by step.
 family: peers-env
-	$(BIN)/python studies/benchmarks/family.py --json results/benchmarks/family.json
-	$(BIN)/python studies/benchmarks/svgp.py --json results/benchmarks/svgp.json
+	$(BIN)/python -m bayesvm_studies.benchmarks.family --json results/benchmarks/family.json
+	$(BIN)/python -m bayesvm_studies.benchmarks.svgp --json results/benchmarks/svgp.json
 
 figures: env
 	$(BIN)/python docs/figures/decision_regions.py

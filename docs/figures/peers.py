@@ -1,4 +1,4 @@
-"""The race of studies/benchmarks/peers.py: log-loss against time on digits, and the ratios on all sets.
+"""The race of bayesvm_studies.benchmarks.race: log-loss against time on digits, and the ratios on all sets.
 
 Reads ``results/benchmarks/peers.jsonl`` and ``peers.json`` and writes
 ``peers.png`` beside this file, or into the folder given.

@@ -1,50 +1,32 @@
-"""scale.py keeps its figures and takes over those of an accelerator; its cost model finds what was put in."""
+"""Figures are kept and taken over from an accelerator; the cost model finds what was put in."""
 
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-import scale_gpu
-import scale_model
-import scale_page
-import scale_sweep
-import scale_thousands
 import torch
-from _problems import clusters
-from scale_model import Size
 
-ROOT = Path(scale_model.__file__).resolve().parents[2]
-SIZES = [Size(*s) for s in scale_model.GRID]
-CONSTANTS = dict(zip(scale_model.TERMS, (9e-7, 5e-9, 2e-10, 3e-10, 8e-11, 2e-8, 4e-10), strict=True))
+from bayesvm_studies.benchmarks import cost_model, scale, scale_gpu, sweep
+from bayesvm_studies.benchmarks.common import clusters
+from bayesvm_studies.benchmarks.cost_model import Size
 
-
-@pytest.fixture(scope="module")
-def scale():
-    """The script; it asks for two threads when it is imported, which the tests do not want."""
-    import os
-
-    before = dict(os.environ)
-    import scale
-
-    os.environ.clear()
-    os.environ.update(before)
-    return scale
+SIZES = [Size(*s) for s in cost_model.GRID]
+CONSTANTS = dict(zip(cost_model.TERMS, (9e-7, 5e-9, 2e-10, 3e-10, 8e-11, 2e-8, 4e-10), strict=True))
 
 
 def _runs(constants):
-    sizes = [*SIZES, Size(*scale_model.CHECK)]
+    sizes = [*SIZES, Size(*cost_model.CHECK)]
     checks = [False] * len(SIZES) + [True]
     return [
-        {"N": s.N, "D": s.D, "P": s.P, "C": s.C, "s": scale_model.predicted(constants, s), "check": check}
+        {"N": s.N, "D": s.D, "P": s.P, "C": s.C, "s": cost_model.predicted(constants, s), "check": check}
         for s, check in zip(sizes, checks, strict=True)
     ]
 
 
 def test_constants_are_found_again_and_predict_a_run_that_was_left_out():
-    found = scale_model.summary(_runs(CONSTANTS))
+    found = cost_model.summary(_runs(CONSTANTS))
     assert found["largest_error_of_fit"] < 1e-6
     (check,) = found["check"]
     assert check["predicted_s"] == pytest.approx(check["measured_s"], rel=1e-6)
@@ -54,8 +36,8 @@ def test_constants_are_found_again_and_predict_a_run_that_was_left_out():
 
 def test_constants_are_never_negative():
     rng = np.random.default_rng(0)
-    seconds = [scale_model.predicted(CONSTANTS, s) * rng.uniform(0.8, 1.25) for s in SIZES]
-    assert min(scale_model.fitted(SIZES, seconds).values()) >= 0.0
+    seconds = [cost_model.predicted(CONSTANTS, s) * rng.uniform(0.8, 1.25) for s in SIZES]
+    assert min(cost_model.fitted(SIZES, seconds).values()) >= 0.0
 
 
 def test_flops_are_those_of_the_operations_counted_one_by_one():
@@ -66,27 +48,27 @@ def test_flops_are_those_of_the_operations_counted_one_by_one():
     per_row += 2 * (2 * P + 2 * P * P)  # means and roots of the variances of two classes
     per_row += 2 * (2 * P * P + 2 * P)  # sums of two classes
     per_class = P**3 / 3 + P**3 / 3 + 32 * P * P + 2 * P * P
-    assert scale_model.flops(Size(N, D, P, C)) == pytest.approx(N * per_row + C * per_class)
+    assert cost_model.flops(Size(N, D, P, C)) == pytest.approx(N * per_row + C * per_class)
 
 
 def test_machines_share_rows_and_pay_for_messages():
     one, many = Size(10**9, 50, 64, 10), Size(10**9, 50, 64, 10, 100)
-    alone = scale_model.predicted(CONSTANTS, one)
-    assert alone / 100 < scale_model.predicted(CONSTANTS, many) < alone / 50
-    assert scale_model.messages(one) == {"messages": 0, "bytes": 0, "rounds": 0}
-    sent = scale_model.messages(many)
+    alone = cost_model.predicted(CONSTANTS, one)
+    assert alone / 100 < cost_model.predicted(CONSTANTS, many) < alone / 50
+    assert cost_model.messages(one) == {"messages": 0, "bytes": 0, "rounds": 0}
+    sent = cost_model.messages(many)
     assert sent["messages"] == 198
     assert sent["rounds"] == 14
     assert sent["bytes"] == 198 * 8 * 10 * (64 * 64 + 64)
     # The bytes that a pass really sends.
-    q = scale_sweep.gaussian.prior(10, 64, torch.zeros(1, dtype=torch.float64))
+    q = sweep.gaussian.prior(10, 64, torch.zeros(1, dtype=torch.float64))
     sums = 8 * (q.m.numel() + q.R.numel())
-    assert scale_model.posterior_bytes(one) == sums
+    assert cost_model.posterior_bytes(one) == sums
 
 
 def test_a_sweep_in_chunks_is_the_sweep_of_the_library():
     X, y = clusters(6000, 4, 3)
-    problem = scale_sweep.SweepProblem.of(X, y, 8)
+    problem = sweep.SweepProblem.of(X, y, 8)
     with torch.no_grad():
         whole = problem.sweep(None, 6000)
         parts = problem.sweep(problem.features(1000), 1000)
@@ -96,9 +78,9 @@ def test_a_sweep_in_chunks_is_the_sweep_of_the_library():
 
 def test_products_are_as_many_as_the_rows_ask_for():
     X, y = clusters(3000, 4, 3)
-    problem = scale_sweep.SweepProblem.of(X, y, 8)
+    problem = sweep.SweepProblem.of(X, y, 8)
     with torch.no_grad():
-        found = scale_sweep.products(problem, None, 1000)
+        found = sweep.products(problem, None, 1000)
         for _, product in found:
             product()
     rows = {}
@@ -112,7 +94,7 @@ def test_products_are_as_many_as_the_rows_ask_for():
     assert {rows[w] for w in rows if w.startswith("A_j")} == {6000}
 
 
-def test_figures_of_an_accelerator_are_taken_over(scale):
+def test_figures_of_an_accelerator_are_taken_over():
     content = {"details": {"sweep": {"kept": {"sweep_s": 1.0}, "anew": {"sweep_s": 3.0}}}}
     gpu = {
         "sweep": {
@@ -131,7 +113,7 @@ def test_figures_of_an_accelerator_are_taken_over(scale):
         scale.with_gpu({}, gpu)
 
 
-def test_known_figures_are_kept_until_the_code_changes(scale):
+def test_known_figures_are_kept_until_the_code_changes():
     content = {"classes_1000.speedup": 3.0, "details": {"classes": {"bayesvm": "1"}}}
     assert scale.is_known(content, "classes", "1")
     assert not scale.is_known(content, "classes", "2")
@@ -146,44 +128,8 @@ def test_known_figures_are_kept_until_the_code_changes(scale):
     assert scale.report({"classes_1000.speedup": 100.0})
 
 
-def test_the_page_gets_its_tables_and_keeps_its_words(scale, tmp_path):
-    page = tmp_path / "scale.md"
-    page.write_text((ROOT / "docs" / "scale.md").read_text())
-    model = scale_model.summary(_runs(CONSTANTS))
-    content = {"poker.peak_gb": 1.25, "model": model, "details": {"gpu": {"model": model}}}
-    for _ in range(2):  # writing again replaces
-        scale_page.write_page(page, content, scale.BARS)
-    text = page.read_text()
-    assert text.count("| poker: peak memory above the data, GB | 1.25 | <= 2 |") == 1
-    assert "not measured" in text
-    assert text.count("| 1e9 | 50 | 64 | 10 | 100 |") == 1
-    assert "| term, ns | two cores | accelerator |" in text
-    assert set(scale_page.WORDS) == set(scale.BARS)
-    assert set(scale_page.UNITS) == set(scale_model.TERMS)
-
-
-def test_fits_on_an_accelerator_are_shown_with_what_they_differ_by():
-    sweep = {
-        f"{kind}, {precision}, chunks of {n}": {"median_ms": ms}
-        for kind, add in (("kept", 0.0), ("anew", 10.0))
-        for precision, ms0 in (("float64", 7.0), ("float32 moments", 8.0))
-        for n, ms in ((1, ms0 + add), (2, 2 * ms0 + add))
-    }
-    gpu = {
-        "sweep": sweep,
-        "from_host": {"median_ms": 33.0},
-        "fit": {"fit_s": 3.0},
-        "machine": {"name": "a GPU"},
-        "estimators": {"BayesianSVC()": {"max_difference": 2.4e-05}},
-    }
-    text = scale_page.on_gpu(gpu)
-    assert "| a sweep, features kept, ms | 7 |" in text
-    assert "| … features made anew | 17 |" in text
-    assert "| `BayesianSVC()` | 2e-5 |" in text
-
-
-def test_a_trial_is_not_written_into_the_file_of_figures(scale, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["scale.py", "--json", str(tmp_path / "f.json"), "--rows", "2000"])
+def test_a_trial_is_not_written_into_the_file_of_figures(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["scale", "--json", str(tmp_path / "f.json"), "--rows", "2000"])
     with pytest.raises(SystemExit):
         scale.main()
     assert "without --json" in capsys.readouterr().err
@@ -191,7 +137,7 @@ def test_a_trial_is_not_written_into_the_file_of_figures(scale, tmp_path, monkey
 
 @pytest.mark.slow
 def test_thousands_of_classes_are_measured_in_a_process_of_their_own():
-    figures, record = scale_thousands.measure(30)
+    figures, record = scale.thousands(30)
     assert not figures
     assert record["classes"] == 30
     assert record["rows"] == 150
@@ -202,7 +148,17 @@ def test_thousands_of_classes_are_measured_in_a_process_of_their_own():
 @pytest.mark.slow
 def test_the_script_for_accelerators_runs_anywhere(tmp_path):
     result = tmp_path / "gpu.json"
-    command = [sys.executable, scale_gpu.__file__, "--device", "cpu", "--rows", "2000", "--repeats", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        scale_gpu.__name__,
+        "--device",
+        "cpu",
+        "--rows",
+        "2000",
+        "--repeats",
+        "1",
+    ]
     steps = ("sweep", "agreement", "from_host")
     command += ["--data", str(tmp_path), "--json", str(result), *(a for s in steps for a in ("--only", s))]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)

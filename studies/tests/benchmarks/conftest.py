@@ -1,6 +1,0 @@
-"""The benchmarks are scripts beside each other, not a package."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
