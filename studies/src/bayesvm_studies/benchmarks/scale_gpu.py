@@ -85,7 +85,9 @@ def agreement(X: np.ndarray, y: np.ndarray, device: str) -> Record:
         rows=type(here.rows)(*(t.to(device) for t in here.rows)),
         sample=_moved(here.sample, device),
         natural=type(here.natural)(*(t.to(device) for t in here.natural)),
-        q=type(here.q)(**{k: None if v is None else v.to(device) for k, v in here.q._asdict().items()}),
+        q=here.q._replace(
+            m=here.q.m.to(device), R=here.q.R.to(device), T=None if here.q.T is None else here.q.T.to(device)
+        ),
     )
     found = {}
     for name, rule in (("float64", RULE), ("float32 moments", replace(RULE, single=True))):
