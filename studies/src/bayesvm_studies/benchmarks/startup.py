@@ -64,6 +64,7 @@ MEASURES: dict[str, Callable[[int], float]] = {
     "import_ratio": import_ratio,
     "iris_fit_s": lambda repeats: fit_s("iris", repeats),
     "wine_fit_s": lambda repeats: fit_s("wine", repeats),
+    "digits_fit_s": lambda repeats: fit_s("digits", repeats),
 }
 
 
@@ -73,7 +74,7 @@ def main() -> None:
     arguments = parser.parse_args()
     figures = {name: round(measure(arguments.repeats), 3) for name, measure in MEASURES.items()}
     for name, figure in figures.items():
-        print(f"{name:<14}{figure:>8.2f}   aim {BARS[name]}")
+        print(f"{name:<14}{figure:>8.2f}   aim {BARS.get(name, '-')}")
     if arguments.json:
         write_json(
             arguments.json,
