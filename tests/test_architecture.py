@@ -368,7 +368,6 @@ ONE_IMPORTER = {
     "bayesvm._cli.label_dialogue": "questions and answers, apart from the command's arguments",
     "bayesvm._compile": "compiling a model, which takes more of the library than a predictor may",
     "bayesvm._compiled.files": "a file format",
-    "bayesvm._core.feature_gradient": "a formula with its own tests",
     "bayesvm._fit.partial_fit": "a way to fit",
     "bayesvm._fit.polish": "a step of streamed fits",
     "bayesvm._fit.sources": "where rows come from",

@@ -84,7 +84,7 @@ def test_log_ratios_are_finite_and_ordered_where_no_draw_disagrees():
     model = _model(3, 3, seed=1)
     sure = replace(model, m=40.0 * model.m, draws=model.draws + 39.0 * model.m)
     drawn, known = _pair(sure)
-    ours, theirs = _prediction.log_ratio(drawn, NEW), _prediction.log_ratio(known, NEW)
+    ours, theirs = _prediction.log_variation_ratio(drawn, NEW), _prediction.log_variation_ratio(known, NEW)
     assert np.isfinite(ours).all()
     # Residuals far from the inducing points leave some rows unsure; the others are ordered as by quadrature.
     tail = theirs < np.log(1e-4)
@@ -97,10 +97,10 @@ def test_log_ratios_are_finite_and_ordered_where_no_draw_disagrees():
 
 def test_batches_do_not_matter(monkeypatch):
     drawn, _ = _pair(_model(3, 3, seed=2))
-    whole = _prediction.proba(drawn, NEW), _prediction.log_ratio(drawn, NEW)
+    whole = _prediction.proba(drawn, NEW), _prediction.log_variation_ratio(drawn, NEW)
     monkeypatch.setattr(_prediction, "_BLOCK_NUMBERS", 1)
     np.testing.assert_allclose(_prediction.proba(drawn, NEW), whole[0], rtol=1e-12)
-    np.testing.assert_allclose(_prediction.log_ratio(drawn, NEW), whole[1], rtol=1e-9)
+    np.testing.assert_allclose(_prediction.log_variation_ratio(drawn, NEW), whole[1], rtol=1e-9)
     np.testing.assert_allclose(_prediction.proba(drawn, NEW[::-1])[::-1], whole[0], rtol=1e-12)
 
 
@@ -152,7 +152,7 @@ def test_a_single_draw_says_little_about_the_ratio():
     for n_latents, n_classes in ((1, 2), (3, 3), (8, 8)):
         model = _model(n_latents, n_classes, seed=6)
         lone, _ = _pair(replace(model, draws=model.draws[:1]))
-        ratio = _prediction.log_ratio(lone, NEW)
+        ratio = _prediction.log_variation_ratio(lone, NEW)
         assert (ratio > np.log(1.0 / 3.0)).all()
         assert (ratio <= np.log(1.0 - 1.0 / n_classes)).all()
 

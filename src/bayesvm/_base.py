@@ -273,7 +273,7 @@ class LatentClassifier(PredictsTopK, Compiles, CallbackSupportMixin, ClassifierM
     def log_variation_ratio(self, X: Any) -> FloatArray:
         """Logarithm of the variation ratio, ordered even where the ratio underflows."""
         model, X = self._ready(X)
-        return _prediction.log_ratio(model, X)
+        return _prediction.log_variation_ratio(model, X)
 
     def uncertainty(self, X: Any) -> Uncertainty:
         """Predictive entropy in nats: total, and its aleatoric and epistemic parts."""

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from bayesvm import BayesianSVC
-from bayesvm._core.argmax import argmax_probability
+from bayesvm._core.variation_ratio import argmax_probability
 from bayesvm.active._rules import RULES
 from bayesvm.active._scores import margin_scores, variation_ratio_scores
 from bayesvm.active._shortlist import (

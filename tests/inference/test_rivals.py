@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from bayesvm._core import gaussian
-from bayesvm._core.argmax import argmax_probability
 from bayesvm._core.features import Features
 from bayesvm._core.gaussian import Natural
 from bayesvm._core.grouping import TiledPairs, Tiles, stable_order
 from bayesvm._core.likelihoods import MulticlassHinge, pair_bound
+from bayesvm._core.variation_ratio import argmax_probability
 from bayesvm._inference import blocks, rivals
 from bayesvm._inference.rivals import (
     N_DRAWS,

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from bayesvm._core.argmax import argmax_probability, log_variation_ratio
 from bayesvm._core.predictive import expected_softmax, predictive_moments
+from bayesvm._core.variation_ratio import argmax_probability, log_variation_ratio
 from bayesvm.nn import HeadError
 
 

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 import torch
 
-from bayesvm._core.argmax import argmax_probability, log_variation_ratio
 from bayesvm._core.predictive import expected_softmax, predictive_moments
+from bayesvm._core.variation_ratio import argmax_probability, log_variation_ratio
 from bayesvm.nn import HeadOutput
 from bayesvm.nn import _output as module
 from tests.problems import generator, moments

@@ -95,9 +95,13 @@ def predictive_moments(F: Tensor, s2: Tensor, T: float, n_nodes: int = 128) -> P
     p /= total
     # -sum_j p_j log p_j with log p_j = f_j - log(total)
     entropy = total.log_() - f.mul_(p).sum(0)
-    proba = _normalised((p @ w).mT)
-    whole = torch.special.entr(proba).sum(1)
-    return PredictiveMoments(proba, whole, torch.minimum((entropy @ w).clamp_min_(0.0), whole))
+    return entropies(_normalised((p @ w).mT), (entropy @ w).clamp_min_(0.0))
+
+
+def entropies(proba: Tensor, expected: Tensor) -> PredictiveMoments:
+    """Probabilities (N, C), their entropy, and the expected one (N,), which cannot exceed it (eq. 6.6)."""
+    total = torch.special.entr(proba).sum(1)
+    return PredictiveMoments(proba, total, torch.minimum(expected, total))
 
 
 def expected_softmax(F: Tensor, s2: Tensor, T: float, n_nodes: int = 128) -> Tensor:

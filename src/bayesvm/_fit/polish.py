@@ -11,8 +11,7 @@ from torch import Tensor
 
 from bayesvm._core import gaussian
 from bayesvm._core.elbo import elbo
-from bayesvm._core.feature_gradient import feature_gradient, second_moments
-from bayesvm._core.features import DifferentiableFeatures, Features
+from bayesvm._core.features import DifferentiableFeatures, Features, feature_gradient, second_moments
 from bayesvm._core.gaussian import Gaussian, Natural
 from bayesvm._core.kernels.base import Kernel, Params
 from bayesvm._core.linalg import NotPositiveDefiniteError

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from scipy.special import entr, log_softmax
 
-from bayesvm._core.argmax import argmax_probability
+from bayesvm._core.variation_ratio import variation_ratio
 
 FloatArray = npt.NDArray[np.floating]
 # Rows whose probabilities are integrated at a time: what they need stays in a processor's cache.
@@ -44,8 +44,7 @@ def variation_ratio_scores(mean: Any, variance: Any) -> FloatArray:
         for start in range(0, len(mean), size):
             rows = slice(start, start + size)
             F, s2 = torch.as_tensor(mean[rows]), torch.as_tensor(variance[rows])
-            best = argmax_probability(F, s2, _NODES).amax(1)
-            out[rows] = (1.0 - best.clamp_max(1.0)).numpy()
+            out[rows] = variation_ratio(F, s2).numpy()
     return out
 
 

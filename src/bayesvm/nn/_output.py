@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from bayesvm._core.argmax import argmax_probability, log_variation_ratio
 from bayesvm._core.predictive import expected_softmax, predictive_moments
+from bayesvm._core.variation_ratio import log_variation_ratio, variation_ratio
 
 # Numbers that a method may have in memory at once.
 _BLOCK_NUMBERS = 2**25
@@ -57,7 +57,7 @@ class HeadOutput:
 
     def variation_ratio(self) -> Tensor:
         """Probability that another latent function than the favourite is the largest (eq. 6.2)."""
-        return self._in_blocks(lambda F, s2: 1.0 - argmax_probability(F, s2).amax(1), torch.float64)
+        return self._in_blocks(variation_ratio, torch.float64)
 
     def log_variation_ratio(self) -> Tensor:
         """Its logarithm, which orders rows where the ratio itself is zero (eq. 6.3)."""

@@ -13,9 +13,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from bayesvm._core.argmax import argmax_probability
 from bayesvm._core.elementwise import exp_, normal_cdf
 from bayesvm._core.likelihoods.base import Probabilities, RowTerms, dealt_latents
+from bayesvm._core.variation_ratio import argmax_probability
 
 _TAIL = 5.0
 _INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)

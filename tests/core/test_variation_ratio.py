@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import integrate, special
 
-from bayesvm._core.argmax import argmax_probability, log_variation_ratio
+from bayesvm._core.variation_ratio import argmax_probability, log_variation_ratio
 from tests import reference
 from tests.problems import moments, uniform
 

@@ -1,4 +1,9 @@
-"""Which latent function is largest: probabilities, and their logarithms far into the tail."""
+"""Which latent function is the largest: its probability, the variation ratio, and its logarithm.
+
+The variation ratio of a row is the probability that another latent function
+than the favourite is the largest (eq. 6.2). Where it is too small for a
+number, its logarithm still orders rows (eq. 6.3).
+"""
 
 from __future__ import annotations
 
@@ -11,53 +16,6 @@ from torch import Tensor
 
 from bayesvm._core.elementwise import exp_, normal_cdf
 
-# --- Quadrature of functions that vary on very different scales: panels as narrow as what lies in them.
-
-
-# Deviations beyond which a normal distribution function is flat to double precision.
-REACH = 8.5
-_NODES = 16
-
-
-@lru_cache(maxsize=1)
-def _gauss_legendre() -> tuple[Tensor, Tensor]:
-    """Nodes and weights on (-1, 1), from the eigenvalues of Jacobi's matrix."""
-    k = torch.arange(1, _NODES, dtype=torch.float64)
-    beta = k / (4.0 * k.square() - 1.0).sqrt()
-    x, v = torch.linalg.eigh(torch.diag(beta, 1) + torch.diag(beta, -1))
-    return x, 2.0 * v[0].square()
-
-
-def panel_nodes(F: Tensor, s: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
-    """Nodes and weights for functions of (f - F_j) / s_j, j = 1 to C, shape (N, Q) each.
-
-    Around every F_j panels are at most 2 s_j wide. Their edges are multiples
-    of powers of two, so that classes share them: their number grows with the
-    logarithm of the ratio of the deviations and hardly with C.
-
-    Parameters
-    ----------
-    F, s : Tensor of shape (N, C)
-    edges : Tensor of shape (N, E)
-        Further edges; the first is where the integral begins, the last where it ends.
-    """
-    width = torch.exp2(torch.floor(torch.log2(2.0 * s)))  # in (s, 2 s]
-    first = torch.floor((F - REACH * s) / width)
-    k = torch.arange(int(2.0 * REACH) + 3, dtype=F.dtype, device=F.device)
-    points = (first[:, :, None] + k) * width[:, :, None]
-    points = torch.clamp(points.flatten(1), edges[:, :1], edges[:, -1:])
-    points = torch.cat([points, edges], 1).sort(1).values
-    new = torch.ones_like(points, dtype=torch.bool)
-    new[:, 1:] = points[:, 1:] > points[:, :-1]
-    position = new.cumsum(1) - 1
-    # Rows with fewer edges than others end in panels of no width.
-    distinct = edges[:, -1:].repeat(1, int(position[:, -1].max()) + 1)
-    distinct.scatter_(1, position, points)
-    x, w = (t.to(F) for t in _gauss_legendre())
-    half = 0.5 * distinct.diff(dim=1)[:, :, None]
-    return (distinct[:, :-1, None] + half * (x + 1.0)).flatten(1), (half * w).flatten(1)
-
-
 _INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 # Deviations beyond which the largest latent is not looked for.
@@ -68,6 +26,39 @@ _DROP = 45.0
 _HALVINGS = 60
 # Deviations that differ by no more than this are one scale.
 _LARGEST_RATIO = 4.0
+# Deviations beyond which a normal distribution function is flat to double precision.
+REACH = 8.5
+_PANEL_NODES = 16
+# A ratio that fewer draws than this disagree about is read off Gaussian tails.
+_FEWEST_WITNESSES = 10
+_SMALLEST_SPREAD = 1e-10
+
+
+def variation_ratio(F: Tensor, s2: Tensor) -> Tensor:
+    """1 - max_c P(argmax_j f_j = c) for latents with means F and variances s2, shape (N,) (eq. 6.2)."""
+    return 1.0 - argmax_probability(F, s2).amax(1).clamp_max(1.0)
+
+
+def log_variation_ratio(F: Tensor, s2: Tensor, max_rivals: int = 8, n_nodes: int = 81) -> Tensor:
+    """log(1 - max_c P(argmax = c)), strictly ordered where the ratio itself is zero (eqs. 6.2, 6.3).
+
+    Sums the classes most likely to win instead of the favourite, at most
+    ``max_rivals`` of them; where the ratio is not small the normalised
+    probabilities are used, which sum over all classes.
+    """
+    C = F.shape[1]
+    s = s2.sqrt()
+    P = argmax_probability(F, s2)
+    best = P.argmax(1)
+    own = best[:, None]
+    gap = (F.gather(1, own) - F) / (s2.gather(1, own) + s2).sqrt()
+    gap = gap.scatter(1, own, torch.inf)
+    K = min(max_rivals, C - 1)
+    rivals = gap.topk(K, dim=1, largest=False).indices
+    tail = torch.stack([_log_probability_that(rivals[:, k], F, s, n_nodes) for k in range(K)], 1)
+    direct = 1.0 - P.gather(1, own)[:, 0]
+    log_tail = torch.logsumexp(tail, 1).clamp_max(0.0)
+    return torch.where(direct > 1e-3, direct.clamp_min(1e-3).log(), log_tail)
 
 
 def argmax_probability(F: Tensor, s2: Tensor, n_nodes: int = 64) -> Tensor:
@@ -89,6 +80,37 @@ def argmax_probability(F: Tensor, s2: Tensor, n_nodes: int = 64) -> Tensor:
         ends = [(F_r - REACH * s_r).amax(1, keepdim=True), (F_r + REACH * s_r).amax(1, keepdim=True)]
         P[rows] = _in_slices(_winning, F_r, s_r, *panel_nodes(F_r, s_r, torch.cat(ends, 1)))
     return P / P.sum(1, keepdim=True)
+
+
+def variation_ratio_of_draws(f: Tensor) -> Tensor:
+    """Share of the draws (S, N, C) that disagree with most about the largest latent, shape (N,)."""
+    winner = f.argmax(2)
+    votes = torch.stack([(winner == c).sum(0) for c in range(f.shape[2])], 1)
+    return 1.0 - votes.amax(1).to(f.dtype) / f.shape[0]
+
+
+def log_variation_ratio_of_draws(f: Tensor) -> Tensor:
+    """Its logarithm; where hardly a draw disagrees, that of Gaussian differences with the draws' moments.
+
+    With VR' the sum over rivals of the probability that such a difference
+    changes its sign, the tail is 1 / (S / 10 + 1 / VR'): finite, strictly
+    ordered, and below what ten of S draws would say. A difference that does
+    not vary at all, as with a single draw, says no more than that none of S
+    draws disagrees: 1 / (S + 1).
+    """
+    S = f.shape[0]
+    own = f.mean(0).argmax(1)[None, :, None].expand(S, -1, 1)
+    lead = f.gather(2, own) - f
+    spread = lead.std(0, correction=0)
+    varies = spread > _SMALLEST_SPREAD
+    gone = torch.special.log_ndtr(-lead.mean(0) / torch.where(varies, spread, 1.0))
+    gone = torch.where(varies, gone, -math.log(S + 1.0)).scatter(1, own[0], -torch.inf)
+    least = _FEWEST_WITNESSES / S
+    odds = torch.logsumexp(gone, 1) - math.log(least)
+    tail = math.log(least) - torch.nn.functional.softplus(-odds)
+    tail = tail.clamp_max(math.log1p(-1.0 / f.shape[2]))  # no class has less than its share
+    seen = variation_ratio_of_draws(f)
+    return torch.where(seen >= least, seen.clamp_min(least).log(), tail)
 
 
 def _winning(F: Tensor, s: Tensor, x: Tensor, weight: Tensor | None) -> Tensor:
@@ -216,23 +238,40 @@ def _log_by_panels(mode: Tensor, F_j: Tensor, s_j: Tensor, others: Tensor, s: Te
     return torch.logsumexp(torch.cat(logs, 1) + weight.log(), 1)
 
 
-def log_variation_ratio(F: Tensor, s2: Tensor, max_rivals: int = 8, n_nodes: int = 81) -> Tensor:
-    """log(1 - max_c P(argmax = c)), strictly ordered where the ratio itself is zero (eqs. 6.2, 6.3).
+@lru_cache(maxsize=1)
+def _gauss_legendre() -> tuple[Tensor, Tensor]:
+    """Nodes and weights on (-1, 1), from the eigenvalues of Jacobi's matrix."""
+    k = torch.arange(1, _PANEL_NODES, dtype=torch.float64)
+    beta = k / (4.0 * k.square() - 1.0).sqrt()
+    x, v = torch.linalg.eigh(torch.diag(beta, 1) + torch.diag(beta, -1))
+    return x, 2.0 * v[0].square()
 
-    Sums the classes most likely to win instead of the favourite, at most
-    ``max_rivals`` of them; where the ratio is not small the normalised
-    probabilities are used, which sum over all classes.
+
+def panel_nodes(F: Tensor, s: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+    """Nodes and weights for functions of (f - F_j) / s_j, j = 1 to C, shape (N, Q) each.
+
+    Around every F_j panels are at most 2 s_j wide. Their edges are multiples
+    of powers of two, so that classes share them: their number grows with the
+    logarithm of the ratio of the deviations and hardly with C.
+
+    Parameters
+    ----------
+    F, s : Tensor of shape (N, C)
+    edges : Tensor of shape (N, E)
+        Further edges; the first is where the integral begins, the last where it ends.
     """
-    C = F.shape[1]
-    s = s2.sqrt()
-    P = argmax_probability(F, s2)
-    best = P.argmax(1)
-    own = best[:, None]
-    gap = (F.gather(1, own) - F) / (s2.gather(1, own) + s2).sqrt()
-    gap = gap.scatter(1, own, torch.inf)
-    K = min(max_rivals, C - 1)
-    rivals = gap.topk(K, dim=1, largest=False).indices
-    tail = torch.stack([_log_probability_that(rivals[:, k], F, s, n_nodes) for k in range(K)], 1)
-    direct = 1.0 - P.gather(1, own)[:, 0]
-    log_tail = torch.logsumexp(tail, 1).clamp_max(0.0)
-    return torch.where(direct > 1e-3, direct.clamp_min(1e-3).log(), log_tail)
+    width = torch.exp2(torch.floor(torch.log2(2.0 * s)))  # in (s, 2 s]
+    first = torch.floor((F - REACH * s) / width)
+    k = torch.arange(int(2.0 * REACH) + 3, dtype=F.dtype, device=F.device)
+    points = (first[:, :, None] + k) * width[:, :, None]
+    points = torch.clamp(points.flatten(1), edges[:, :1], edges[:, -1:])
+    points = torch.cat([points, edges], 1).sort(1).values
+    new = torch.ones_like(points, dtype=torch.bool)
+    new[:, 1:] = points[:, 1:] > points[:, :-1]
+    position = new.cumsum(1) - 1
+    # Rows with fewer edges than others end in panels of no width.
+    distinct = edges[:, -1:].repeat(1, int(position[:, -1].max()) + 1)
+    distinct.scatter_(1, position, points)
+    x, w = (t.to(F) for t in _gauss_legendre())
+    half = 0.5 * distinct.diff(dim=1)[:, :, None]
+    return (distinct[:, :-1, None] + half * (x + 1.0)).flatten(1), (half * w).flatten(1)
