@@ -33,7 +33,7 @@ from bayesvm._fit.rows import fit_scaler
 from bayesvm._inference import coordinate, gibbs
 from bayesvm._inference import slice as elliptical
 from bayesvm._inference.blocks import TrainingRows
-from bayesvm._inference.chains import Chains
+from bayesvm._core.chains import Chains
 from bayesvm._inference.rivals import AllRivals, OneRival, RivalRule
 from bayesvm._inference.task import Member, Method, Settings, Task
 from bayesvm._progress import silent

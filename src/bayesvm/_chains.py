@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesvm._inference.chains import LARGEST_R_HAT, Chains
+from bayesvm._core.chains import LARGEST_R_HAT, Chains
 from bayesvm._model import to_numpy
 
 # Split R-hat of 60 independent draws of 4 chains is below 1.05 for all of 300

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from scipy import integrate
 
+from bayesvm._core.chains import Chains
 from bayesvm._core.gaussian import Natural
 from bayesvm._core.likelihoods import Likelihood
 from bayesvm._inference.blocks import TrainingRows
-from bayesvm._inference.chains import Chains
 from bayesvm._inference.rivals import AllRivals
 from bayesvm._inference.task import Member, Method, Settings, Task
 from bayesvm._progress import Progress, silent

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from bayesvm._core.chains import judge
 from bayesvm._core.likelihoods import BinaryHinge, MulticlassHinge, RobustMax
 from bayesvm._inference import gibbs, sampling
 from bayesvm._inference import slice as elliptical
-from bayesvm._inference.chains import judge
 from bayesvm._inference.sampling import sample
 from tests.inference.posteriors import chains_of, task_of
 from tests.problems import classification_rows

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bayesvm._core.elementwise import LOG2_E
+from bayesvm._core.linalg import LOG2_E
 from bayesvm._core.predictive import margins_at_nodes
 
 # Nats that a spread must gain for each unit of its logarithm: a prior that

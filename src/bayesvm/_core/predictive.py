@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bayesvm._core.elementwise import exp_
+from bayesvm._core.linalg import exp_
 
 _MAX_SOBOL_DIMENSION = 512
 

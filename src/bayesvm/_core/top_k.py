@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from bayesvm._core import linalg
-from bayesvm._core.elementwise import exp_
 from bayesvm._core.gaussian import Gaussian
 from bayesvm._core.grouping import stable_order
+from bayesvm._core.linalg import exp_
 
 # Squarings after which a norm is as good as the largest eigenvalue.
 _SQUARINGS = 4

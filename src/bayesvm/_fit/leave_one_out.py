@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bayesvm._core import gaussian
 from bayesvm._core.calibration import FEWEST_OF_CLASS, Calibration, Deviations, fit_calibration
-from bayesvm._core.chains import RELIABLE_SHAPE, resampled, smoothed_weights
+from bayesvm._core.chains import RELIABLE_SHAPE, Chains, resampled, smoothed_weights
 from bayesvm._core.grouping import grouped_pairs
 from bayesvm._core.leave_one_out import MIN_REMAINING, cavity, part_left_out
 from bayesvm._core.likelihoods import ProperLikelihood
@@ -21,7 +21,6 @@ from bayesvm._fit import defaults
 from bayesvm._fit.local import LoadedLocal, LocalPart
 from bayesvm._fit.train import Trained
 from bayesvm._inference.blocks import Block, TrainingRows
-from bayesvm._inference.chains import Chains
 from bayesvm._inference.rivals import OneRival
 from bayesvm._inference.task import Ascent, Sites
 from bayesvm._model import pooled

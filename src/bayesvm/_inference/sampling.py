@@ -10,10 +10,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from bayesvm._core.chains import Chains, Verdict, judge
 from bayesvm._core.likelihoods import Likelihood
 from bayesvm._inference import coordinate, natural_adam
 from bayesvm._inference.blocks import TrainingRows
-from bayesvm._inference.chains import Chains, Verdict, judge
 from bayesvm._inference.task import Ascent, Outcome, Task, needs_positive_sites, on_rows
 from bayesvm._progress import Progress, Step
 

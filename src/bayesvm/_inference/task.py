@@ -9,11 +9,11 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from bayesvm._core.chains import Chains
 from bayesvm._core.gaussian import Gaussian, Natural
 from bayesvm._core.likelihoods import Likelihood, PointLikelihood
 from bayesvm._core.sites import Statistics
 from bayesvm._inference.blocks import Block, TrainingRows, shuffled
-from bayesvm._inference.chains import Chains
 from bayesvm._inference.rivals import RivalRule
 from bayesvm._progress import Progress, Step
 

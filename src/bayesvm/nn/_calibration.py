@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from bayesvm._core.elementwise import exp_
+from bayesvm._core.linalg import exp_
 from bayesvm._core.predictive import margins_at_nodes
 from bayesvm.nn._output import HeadOutput
 from bayesvm.nn._recipe import HeadError

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from bayesvm._compiled.kernels import Array, OneDimensionalTerms
-from bayesvm._core.elementwise import LOG2_E, exp_of
 from bayesvm._core.kernels.base import Params, PlainCross
+from bayesvm._core.linalg import LOG2_E, exp_of
 
 # Numbers of N × P × features treated at once: few enough for the cache, many
 # enough that small problems do not pay for one call per feature.

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from bayesvm._compiled.kernels import Array, DistanceTerm
-from bayesvm._core.elementwise import exp_, exp_of
 from bayesvm._core.kernels.base import Params
+from bayesvm._core.linalg import exp_, exp_of
 
 # The derivatives below are in closed form because small problems pay for calls:
 # autograd makes three times as many of the same arithmetic.

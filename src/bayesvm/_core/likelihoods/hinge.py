@@ -1,8 +1,9 @@
-"""The exact expected Crammer-Singer hinge: a true bound, whatever the rivals do.
+"""The hinge of the Bayesian SVM: exact expectations, the augmented bound, scale mixtures.
 
-The expectation over the maximum M of the rivals' latents is a one-dimensional
-integral. Written against the density of M it is smooth and lives on the few
-standard deviations where M can be (eqs. 4.1, 4.2).
+``MulticlassHinge`` is Crammer and Singer's hinge against all rivals (eqs. 4.1, 4.2),
+``pair_bound`` its augmented bound against one (eq. 2.3). ``BinaryHinge`` and
+``AugmentedBinaryHinge`` are the same for two classes with one latent function,
+and ``OneVsRest`` makes one of them a likelihood of many classes.
 """
 
 from __future__ import annotations
@@ -14,8 +15,15 @@ from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from bayesvm._core.elementwise import exp_, normal_cdf
 from bayesvm._core.likelihoods.base import Likelihood, RowTerms
+from bayesvm._core.linalg import exp_, normal_cdf
+
+# --- Crammer and Singer's hinge in exact expectation.
+#
+# The expectation over the maximum M of the rivals' latents is a one-dimensional
+# integral. Written against the density of M it is smooth and lives on the few
+# standard deviations where M can be.
+
 
 _TAIL = 5.0
 # A rival this many standard deviations below plays no part; beyond it densities
@@ -96,57 +104,46 @@ class MulticlassHinge:
         return RowTerms(value, slope.mT.contiguous(), W.clamp_min_(0.0).mT.contiguous())
 
 
-# --- Likelihoods that are Gaussian once local scales are known: what Gibbs sampling needs (eq. 1.2).
+# --- The augmented bound, for one latent function or for two classes of many.
 
 
-# Smaller scales would pin a latent to its target beyond what a precision matrix
-# can hold: 2e-10 in double and 5e-5 in single precision.
-_SMALLEST_POWER = 0.625
+class AugmentedTerms(NamedTuple):
+    """The augmented bound of rows and its derivatives, all of one shape.
 
-
-class DrawnSites(NamedTuple):
-    """What rows say about their latents given drawn scales: f ~ N(target, variance) (eq. 8.31).
-
-    Both of shape (..., N, J), the weights of the rows inside.
+    Attributes
+    ----------
+    value : Tensor
+        The bound.
+    slope : Tensor
+        Its derivative in -b: by how much the margin is to be widened.
+    w : Tensor
+        Site precision, minus twice its derivative in the variance.
     """
 
-    target: Tensor
-    variance: Tensor
+    value: Tensor
+    slope: Tensor
+    w: Tensor
 
 
-@runtime_checkable
-class ScaleMixture(Protocol):
-    """A likelihood p(y | f) that is a mixture of Gaussians in f over local scales."""
+def augmented_hinge(b: Tensor, s2: Tensor) -> AugmentedTerms:
+    r"""Bound of E[-2 max(0, b)] at the best local parameter, for mean b and variance s2 (eqs. 2.1, 2.3, 3.2).
 
-    def drawn_sites(self, y: Tensor, f: Tensor, weight: Tensor, generator: torch.Generator) -> DrawnSites:
-        """Draw the scales given latents f (..., N, J), and say what they make of the rows.
-
-        Parameters
-        ----------
-        y, weight : Tensor of shape (N,)
-            A row of weight c has the likelihood p(y | f)^c.
-        f : Tensor of shape (..., N, J)
-        generator : torch.Generator
-            On the CPU: draws do not depend on the device.
-        """
-        ...
-
-
-def mixture_scales(b: Tensor, generator: torch.Generator) -> Tensor:
-    r"""Draw :math:`\lambda` with :math:`1/\lambda \sim \mathrm{InverseGaussian}(1/|b|, 1)` (eq. 8.30).
-
-    The method of Michael, Schucany and Haas (1976) written for the reciprocal:
-    its larger root :math:`|b| + w/2 + \sqrt{|b| w + w^2/4}`, for w the square
-    of a standard normal, is free of cancellation and of division by b. At
-    b = 0 it is w, a draw of the limit.
+    With :math:`A = b^2 + s^2` it is :math:`-(\sqrt A + b)`; its slope in -b is :math:`1 + b / \sqrt A`.
     """
-    size, smallest = b.abs(), torch.finfo(b.dtype).eps ** _SMALLEST_POWER
-    z = torch.randn(b.shape, generator=generator, dtype=torch.float64).to(b)
-    u = torch.rand(b.shape, generator=generator, dtype=torch.float64).to(b)
-    half = 0.5 * z * z
-    root = (size + half + (half * (2.0 * size + half)).sqrt()).clamp_min(smallest)
-    scale = torch.where(u * (root + size) <= root, root, size * (size / root))
-    return scale.clamp_min(smallest)
+    root = (b * b + s2).sqrt()
+    return AugmentedTerms(-(root + b), 1.0 + b / root, 1.0 / root)
+
+
+def pair_bound(F: Tensor, s2: Tensor) -> RowTerms:
+    r"""Row terms against one rival: two sites whatever the number of classes (eqs. 2.3, 3.2).
+
+    Parameters
+    ----------
+    F, s2 : Tensor of shape (N, 2)
+        Means and variances of the own class and of the rival; :math:`b = 1 + F_t - F_y`.
+    """
+    value, slope, w = augmented_hinge(1.0 - (F[:, 0] - F[:, 1]), s2.sum(1))
+    return RowTerms(value, torch.stack([slope, -slope], 1), torch.stack([w, w], 1))
 
 
 # --- The binary hinge: two classes described by one latent function.
@@ -192,51 +189,9 @@ class BinaryHinge:
         b = 1.0 - sign * F
         z = b / s
         Phi = normal_cdf(z)
-        phi = torch.exp(-0.5 * z * z) * 0.3989422804014327
+        phi = torch.exp(-0.5 * z * z) * _INV_SQRT_2PI
         value = -2.0 * (s * phi + b * Phi)
         return RowTerms(value[:, 0], 2.0 * sign * Phi, 2.0 * phi / s)
-
-
-# --- The augmented bound of the hinge, for one latent function or for two classes of many.
-
-
-class AugmentedTerms(NamedTuple):
-    """The augmented bound of rows and its derivatives, all of one shape.
-
-    Attributes
-    ----------
-    value : Tensor
-        The bound.
-    slope : Tensor
-        Its derivative in -b: by how much the margin is to be widened.
-    w : Tensor
-        Site precision, minus twice its derivative in the variance.
-    """
-
-    value: Tensor
-    slope: Tensor
-    w: Tensor
-
-
-def augmented_hinge(b: Tensor, s2: Tensor) -> AugmentedTerms:
-    r"""Bound of E[-2 max(0, b)] at the best local parameter, for mean b and variance s2 (eqs. 2.1, 2.3, 3.2).
-
-    With :math:`A = b^2 + s^2` it is :math:`-(\sqrt A + b)`; its slope in -b is :math:`1 + b / \sqrt A`.
-    """
-    root = (b * b + s2).sqrt()
-    return AugmentedTerms(-(root + b), 1.0 + b / root, 1.0 / root)
-
-
-def pair_bound(F: Tensor, s2: Tensor) -> RowTerms:
-    r"""Row terms against one rival: two sites whatever the number of classes (eqs. 2.3, 3.2).
-
-    Parameters
-    ----------
-    F, s2 : Tensor of shape (N, 2)
-        Means and variances of the own class and of the rival; :math:`b = 1 + F_t - F_y`.
-    """
-    value, slope, w = augmented_hinge(1.0 - (F[:, 0] - F[:, 1]), s2.sum(1))
-    return RowTerms(value, torch.stack([slope, -slope], 1), torch.stack([w, w], 1))
 
 
 @dataclass(frozen=True)
@@ -303,3 +258,56 @@ class OneVsRest:
 def _is_own(y: Tensor, n_classes: int) -> Tensor:
     """1 where the column is a row's own class, 0 elsewhere, shape (N, C)."""
     return (y[:, None] == torch.arange(n_classes, device=y.device)).long()
+
+
+# --- Likelihoods that are Gaussian once local scales are known: what Gibbs sampling needs (eq. 1.2).
+
+
+# Smaller scales would pin a latent to its target beyond what a precision matrix
+# can hold: 2e-10 in double and 5e-5 in single precision.
+_SMALLEST_POWER = 0.625
+
+
+class DrawnSites(NamedTuple):
+    """What rows say about their latents given drawn scales: f ~ N(target, variance) (eq. 8.31).
+
+    Both of shape (..., N, J), the weights of the rows inside.
+    """
+
+    target: Tensor
+    variance: Tensor
+
+
+@runtime_checkable
+class ScaleMixture(Protocol):
+    """A likelihood p(y | f) that is a mixture of Gaussians in f over local scales."""
+
+    def drawn_sites(self, y: Tensor, f: Tensor, weight: Tensor, generator: torch.Generator) -> DrawnSites:
+        """Draw the scales given latents f (..., N, J), and say what they make of the rows.
+
+        Parameters
+        ----------
+        y, weight : Tensor of shape (N,)
+            A row of weight c has the likelihood p(y | f)^c.
+        f : Tensor of shape (..., N, J)
+        generator : torch.Generator
+            On the CPU: draws do not depend on the device.
+        """
+        ...
+
+
+def mixture_scales(b: Tensor, generator: torch.Generator) -> Tensor:
+    r"""Draw :math:`\lambda` with :math:`1/\lambda \sim \mathrm{InverseGaussian}(1/|b|, 1)` (eq. 8.30).
+
+    The method of Michael, Schucany and Haas (1976) written for the reciprocal:
+    its larger root :math:`|b| + w/2 + \sqrt{|b| w + w^2/4}`, for w the square
+    of a standard normal, is free of cancellation and of division by b. At
+    b = 0 it is w, a draw of the limit.
+    """
+    size, smallest = b.abs(), torch.finfo(b.dtype).eps ** _SMALLEST_POWER
+    z = torch.randn(b.shape, generator=generator, dtype=torch.float64).to(b)
+    u = torch.rand(b.shape, generator=generator, dtype=torch.float64).to(b)
+    half = 0.5 * z * z
+    root = (size + half + (half * (2.0 * size + half)).sqrt()).clamp_min(smallest)
+    scale = torch.where(u * (root + size) <= root, root, size * (size / root))
+    return scale.clamp_min(smallest)

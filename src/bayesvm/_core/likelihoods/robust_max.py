@@ -13,8 +13,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from bayesvm._core.elementwise import exp_, normal_cdf
 from bayesvm._core.likelihoods.base import Probabilities, RowTerms, dealt_latents
+from bayesvm._core.linalg import exp_, normal_cdf
 from bayesvm._core.variation_ratio import argmax_probability
 
 _TAIL = 5.0
