@@ -278,6 +278,7 @@ def main() -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--side"]:  # one side, in the process that compare() started
         use_threads(1)
-        run_one(SIDES[sys.argv[2]], *sys.argv[3:])
+        side, *rest = sys.argv[2:]
+        run_one(SIDES[side], *rest, warm=side != "gpflow")
     else:
         main()
