@@ -84,7 +84,7 @@ def loss_curve(
                 odds.mul_(ahead[:, :, None])
             p = odds.sum(0).reciprocal_() @ node_weight
             log_p = p.clamp_min_(torch.finfo(p.dtype).tiny).log_().to(weight.dtype)
-            curve[i] -= float(torch.dot(weight[rows], log_p))
+            curve[i] -= float((weight[rows] * log_p).sum())
     return torch.tensor(curve, dtype=torch.float64)
 
 

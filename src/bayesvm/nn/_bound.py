@@ -314,9 +314,11 @@ def touched(A: Tensor, m: Tensor, S: Tensor, classes: Tensor, known: Moments | N
 class _PairValue(torch.autograd.Function):
     r"""The bound of rows; all it needs for its gradient is known once it is.
 
-    With :math:`b = 1 + F_t - F_y` and :math:`w = A^{-1/2}` the bound is
-    :math:`-(A w + b)` and its slope in :math:`F_y` is :math:`w b + 1`. Written
-    in as few operations as possible: on a GPU each costs the same, however small.
+    This is the core's ``pair_bound`` (tests hold them equal) with the gradient in
+    features, residuals, m and S, in as few operations as possible: on a GPU each
+    costs the same, however small. With :math:`b = 1 + F_t - F_y` and
+    :math:`w = A^{-1/2}` the bound is :math:`-(A w + b)` and its slope in
+    :math:`F_y` is :math:`w b + 1`.
     """
 
     @staticmethod

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple, Self, cast
 import torch
 from torch import Tensor, nn
 
+from bayesvm._core.elbo import elbo
 from bayesvm._core.kernels import RBF, Params
+from bayesvm._core.sites import ridge_statistics
 from bayesvm.nn._bound import (
     BatchTerms,
     Draw,
@@ -214,9 +216,10 @@ class BayesianSVMHead(nn.Module):
             self.log_length_scale.fill_(math.log(length))
             self.points.copy_(_first_points(X, self.n_inducing, self.seed))
             if y is not None:
-                one_hot = nn.functional.one_hot(from_all(y), self.n_classes).to(X.dtype)
                 A = whitened(self.kernel, self._params(), self.points, X, self._factor()).A
-                self._state.start(A, 2.0 * (one_hot - 1.0 / self.n_classes))
+                one_hot = nn.functional.one_hot(from_all(y), self.n_classes).to(X.dtype)
+                target = 2.0 * (one_hot - 1.0 / self.n_classes)
+                self._state.start(*ridge_statistics(A, target, A.new_ones(A.shape[0])))
             if isinstance(self.q, LazyPosterior):
                 self.q.wake(self._draw(0))
         self.started.fill_(True)
@@ -266,7 +269,7 @@ class BayesianSVMHead(nn.Module):
             self._n_rows = y.shape[0]
             weight = self._kl_weight()
             likelihood = terms.value.mean()
-            loss = weight * kl / n_total - likelihood
+            loss = -elbo(likelihood, kl / n_total, kl_weight=weight)
             self.last_likelihood = likelihood.detach()
             if self.training:
                 learned = (rows, terms, q, loss, weight, n_total, step)

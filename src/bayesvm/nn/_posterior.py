@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from bayesvm._core.features import Features
+from bayesvm._core.gaussian import kl_of_factor
 from bayesvm.nn._bound import (
     N_FUNCTIONS,
     BatchTerms,
@@ -92,21 +93,13 @@ class PosteriorState(Protocol):
         """
         ...
 
-    def start(self, A: Tensor, target: Tensor) -> None:
-        """Start from a ridge regression on targets (N, C) (eq. 3.6)."""
+    def start(self, precision: Tensor, linear: Tensor) -> None:
+        """Start from the sums of a ridge regression, (P, P) and (C, P) (eq. 3.6)."""
         ...
 
     def posterior(self) -> Posterior:
         """The Gaussians of all classes as it is now."""
         ...
-
-
-def divergence(m: Tensor, root: Tensor) -> Tensor:
-    """KL of every class from the prior, for covariances with triangular roots (eq. 1.5)."""
-    flat = root.flatten(1)
-    size = torch.linalg.vecdot(flat, flat) + torch.linalg.vecdot(m, m)
-    log_det = root.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    return 0.5 * (size - m.shape[-1]) - log_det
 
 
 def solved(excess: Tensor, linear: Tensor, centre: bool) -> Posterior:
@@ -129,7 +122,7 @@ def solved(excess: Tensor, linear: Tensor, centre: bool) -> Posterior:
         common = m.mean(0)
         m = m - common
         linear = linear - precision @ common
-    return Posterior(m, root, divergence(m, root), linear)
+    return Posterior(m, root, kl_of_factor(m, root), linear)
 
 
 def inverse_lower(L: Tensor) -> Tensor:
@@ -226,10 +219,10 @@ class NaturalPosterior(nn.Module):
         self.linear.copy_(keep * pending[-1].q.linear + linear)
 
     @torch.no_grad()
-    def start(self, A: Tensor, target: Tensor) -> None:
-        """Start from a ridge regression on targets (eq. 3.6)."""
-        self.excess.copy_((0.5 * A.mT @ A).expand_as(self.excess))
-        self.linear.copy_(0.5 * target.mT @ A)
+    def start(self, precision: Tensor, linear: Tensor) -> None:
+        """Start from the sums of a ridge regression (eq. 3.6)."""
+        self.excess.copy_(precision.expand_as(self.excess))
+        self.linear.copy_(linear)
 
     def posterior(self) -> Posterior:
         """The Gaussians of all classes, with centred means."""
@@ -313,10 +306,10 @@ class LazyPosterior(nn.Module):
             add_pairs(sites, self.excess, self.linear, length * scale)
 
     @torch.no_grad()
-    def start(self, A: Tensor, target: Tensor) -> None:
-        """Start from a ridge regression on targets (eq. 3.6)."""
-        self.excess.copy_((0.5 * A.mT @ A).expand_as(self.excess))
-        self.linear.copy_(0.5 * target.mT @ A)
+    def start(self, precision: Tensor, linear: Tensor) -> None:
+        """Start from the sums of a ridge regression (eq. 3.6)."""
+        self.excess.copy_(precision.expand_as(self.excess))
+        self.linear.copy_(linear)
         self.seen.copy_(self.clock)
 
     @torch.no_grad()
@@ -388,14 +381,14 @@ class GradientPosterior(nn.Module):
         """Nothing: the optimiser moves q."""
 
     @torch.no_grad()
-    def start(self, A: Tensor, target: Tensor) -> None:
-        """Start from a ridge regression on targets (eq. 3.6)."""
-        S = solved((0.5 * A.mT @ A)[None], 0.5 * A.new_zeros(1, A.shape[1]), centre=False).S[0]
+    def start(self, precision: Tensor, linear: Tensor) -> None:
+        """Start from the sums of a ridge regression (eq. 3.6)."""
+        S = solved(precision[None], torch.zeros_like(linear[:1]), centre=False).S[0]
         L = torch.linalg.cholesky(S.double())
         self.raw.copy_((L.tril(-1) + torch.diag_embed(L.diagonal().log())).expand_as(self.raw))
-        self.mean.copy_(0.5 * target.mT @ A @ S)
+        self.mean.copy_(linear @ S)
 
     def posterior(self) -> Posterior:
         """The Gaussians of all classes."""
         L = self.raw.tril(-1) + torch.diag_embed(self.raw.diagonal(dim1=-2, dim2=-1).exp())
-        return Posterior(self.mean, L.mT, divergence(self.mean, L), self.mean)
+        return Posterior(self.mean, L.mT, kl_of_factor(self.mean, L), self.mean)
