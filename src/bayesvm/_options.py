@@ -13,11 +13,11 @@ from bayesvm._core.kernels.base import Kernel
 from bayesvm._fit import defaults
 from bayesvm._fit.train import Options
 from bayesvm._inference.methods import METHODS
+from bayesvm._inference.rivals import RIVALS
 from bayesvm._inference.task import Member, Settings
 from bayesvm._model import torch_dtype
 
 CHOICES = {
-    "rivals": ("auto", "exact", "sampled", "mean"),
     "expectation": ("exact", "augmented"),
     "approximation": ("auto", "variational", "dtc", "fitc"),
     "hyperparameters": ("blend", "elbo", "loo", "fixed"),
@@ -74,7 +74,7 @@ def check_arguments(estimator: Any, inferences: tuple[str, ...] | None = None) -
     e = estimator
     given = e.get_params(deep=False)
     check_choice("inference", e.inference, inferences or ("auto", *METHODS))
-    for name, choices in CHOICES.items():
+    for name, choices in {"rivals": ("auto", *RIVALS), **CHOICES}.items():
         if name in given:
             check_choice(name, given[name], choices)
     whole: dict[str, tuple[str | None, ...]] = {

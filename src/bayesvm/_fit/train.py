@@ -40,7 +40,7 @@ from bayesvm._fit.rows import CanonicalRows, Scaler
 from bayesvm._inference import coordinate
 from bayesvm._inference.blocks import TrainingRows
 from bayesvm._inference.methods import METHODS
-from bayesvm._inference.rivals import AllRivals, OneRival
+from bayesvm._inference.rivals import RIVALS, AllRivals
 from bayesvm._inference.task import Ascent, Member, Settings, Sweepable, Task
 from bayesvm._model import Model, to_numpy
 from bayesvm._progress import Progress, Step, silent
@@ -281,7 +281,7 @@ class _Job:
             begin = _carried(learned, rows)
         else:
             begin = _ridge_start(sample, self.n_latents, rule.shift_invariant)
-        if self.population is None or isinstance(rule, OneRival):  # which begins with sweeps over a sample
+        if self.population is None or rule.averaged:  # which begins with sweeps over a sample
             return begin
         # Sweeps over the sample cost next to nothing; those over all rows then begin close to their end.
         prior, settings = Natural.prior(self.n_latents, rows.Lz), self.options.settings
@@ -388,8 +388,7 @@ def crammer_singer(n_classes: int, rivals: str, seed: int, single: bool = False)
         likelihood = AugmentedBinaryHinge() if rivals == "mean" else BinaryHinge()
         return Member(likelihood, AllRivals(site, single), HingeMode())
     exact = MulticlassHinge()
-    rule = AllRivals(exact, single) if rivals == "exact" else OneRival(rivals == "sampled", seed, single)
-    return Member(exact, rule, CrammerSingerMode())
+    return Member(exact, RIVALS[rivals](exact, seed, single), CrammerSingerMode())
 
 
 def binary(expectation: str, single: bool = False) -> Member:

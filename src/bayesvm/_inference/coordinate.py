@@ -11,7 +11,7 @@ from bayesvm._core import gaussian
 from bayesvm._core.elbo import elbo
 from bayesvm._core.gaussian import Gaussian, Natural
 from bayesvm._inference.blocks import TrainingRows
-from bayesvm._inference.rivals import OneRival, RivalRule
+from bayesvm._inference.rivals import RivalRule
 from bayesvm._inference.task import (
     Ascent,
     Evaluation,
@@ -77,7 +77,7 @@ def ascend(
         this share of their size, or the bound has settled.
     progress : Progress
     """
-    run = _one_rival if isinstance(rule, OneRival) else _all_rivals
+    run = _averaged if rule.averaged else _safeguarded
     over = InMemory(rows) if isinstance(rows, TrainingRows) else rows
     return run(over, rule, start, base, max_iter, tol, progress)
 
@@ -100,7 +100,7 @@ def size_of_means(probe: Tensor, q: Gaussian) -> float:
     return max(1.0, float((q.m @ probe.mT).square().mean().sqrt()))
 
 
-def _all_rivals(
+def _safeguarded(
     rows: Sweepable,
     rule: RivalRule,
     start: Natural,
@@ -162,7 +162,7 @@ def base_gaussian(base: Natural, rule: RivalRule) -> tuple[Gaussian, bool]:
     return Gaussian(plain.linear, plain.precision, plain.precision), rule.shift_invariant
 
 
-def _one_rival(
+def _averaged(
     rows: Sweepable,
     rule: RivalRule,
     start: Natural,

@@ -156,6 +156,15 @@ class RivalRule(Protocol):
         """Whether the likelihood sees differences of latents only, so that means may be centred."""
         ...
 
+    @property
+    def averaged(self) -> bool:
+        """Whether rivals jump between sweeps, so that the sites of several are averaged.
+
+        Sites are then those of the own class and of one rival. Otherwise they
+        are those of a bound, and steps that lower it are halved.
+        """
+        ...
+
     def block_rows(self, q: Gaussian) -> int:
         """Rows to treat at once: enough for large products, few enough for memory."""
         ...
@@ -178,6 +187,7 @@ class AllRivals:
 
     likelihood: Likelihood
     single: bool = False
+    averaged: ClassVar[bool] = False
 
     @property
     def shift_invariant(self) -> bool:
@@ -226,6 +236,7 @@ class OneRival:
     seed: int = 0
     single: bool = False
     shift_invariant: ClassVar[bool] = True
+    averaged: ClassVar[bool] = True
 
     def block_rows(self, q: Gaussian) -> int:
         C, P = q.m.shape
@@ -257,6 +268,19 @@ class OneRival:
             return RowSites(value, classes, W, G)
 
         return sites
+
+
+RIVALS: dict[str, Callable[[Likelihood, int, bool], RivalRule]] = {
+    "exact": lambda likelihood, seed, single: AllRivals(likelihood, single),
+    "sampled": lambda likelihood, seed, single: OneRival(True, seed, single),
+    "mean": lambda likelihood, seed, single: OneRival(False, seed, single),
+}
+"""The rules by name, made from the likelihood, the seed, and whether moments are in single precision."""
+
+
+def register_rivals(name: str, make: Callable[[Likelihood, int, bool], RivalRule]) -> None:
+    """Make a rule available as ``rivals=name``."""
+    RIVALS[name] = make
 
 
 def _larger(rows: int, q: Gaussian) -> int:
