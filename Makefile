@@ -44,12 +44,12 @@ lint: env
 types: env
 	$(BIN)/mypy
 
-# One thread per worker: the tests' matrices are small.
+# One thread per worker: the tests' matrices are small. Neighbours stay on one worker and share fixtures.
 test: lint types
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-all: lint types
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "slow or not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or not slow"
 
 benchmarks: env
 	$(BIN)/python -m bayesvm_studies.benchmarks.limits --json results/benchmarks/limits.json
