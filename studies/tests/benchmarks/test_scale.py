@@ -76,6 +76,17 @@ def test_a_sweep_in_chunks_is_the_sweep_of_the_library():
     torch.testing.assert_close(parts.R, whole.R)
 
 
+def test_every_stage_of_a_sweep_is_clocked_and_left_as_it_was():
+    problem = sweep.SweepProblem.of(*clusters(3000, 4, 3), 8)
+    parts = {}
+    with torch.no_grad(), sweep.stages("cpu", parts):
+        problem.sweep()
+    known = dict(parts)
+    assert {"whitening", "rivals", "groups", "moments", "sites", "sums", "posterior", "bound"} <= set(known)
+    problem.sweep()
+    assert parts == known
+
+
 def test_products_are_as_many_as_the_rows_ask_for():
     X, y = clusters(3000, 4, 3)
     problem = sweep.SweepProblem.of(X, y, 8)
