@@ -1,4 +1,4 @@
-"""A fitted model: plain arrays, frozen, enough to predict anywhere."""
+"""A fitted model: plain arrays, frozen, enough to predict anywhere; and what estimators show of it."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Model:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model as tensors."""
+    """A model as tensors on a device."""
 
     kernel: Kernel
     params: Params
@@ -153,9 +153,6 @@ def to_numpy(t: Tensor) -> FloatArray:
     """A tensor as an array of its own."""
     a: FloatArray = t.detach().cpu().numpy().copy()
     return a
-
-
-# --- Small read-only objects that a fitted estimator shows: its kernel and its sites.
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from sklearn.exceptions import NotFittedError
 import bayesvm
 from bayesvm import BayesianSVC, SVGPClassifier
 from bayesvm._compiled import CompiledPredictor
-from bayesvm._compiled.kernels import product
 from bayesvm._compiled.latents import SoftmaxAtNodes
 from bayesvm._core.predictive import expected_softmax, normal_nodes
 
@@ -100,15 +99,6 @@ def test_an_error_in_a_thread_is_raised(monkeypatch):
     monkeypatch.setattr(SoftmaxAtNodes, "__call__", fails)
     with pytest.raises(ArithmeticError):
         fitted().compile_predictor("float64").predict_proba(np.zeros((20_011, 3)), n_threads=4)
-
-
-@pytest.mark.parametrize("shape", [(1, 5, 3), (100, 128, 128), (16, 128, 128), (37, 2, 700), (9, 600, 600)])
-def test_products_in_pieces(shape):
-    n, K, M = shape
-    rng = np.random.default_rng(0)
-    A, B = rng.normal(size=(n, K)), rng.normal(size=(K, M))
-    assert_allclose(product(A, B), A @ B, rtol=1e-12, atol=1e-12)
-    assert product(A.astype(np.float32), B.astype(np.float32)).dtype == np.float32
 
 
 @pytest.mark.parametrize("deviation", [1e-3, 1.0, 100.0])
