@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from bayesvm_studies.store import read_lines
+from bayesvm_studies.results import read_lines
 
 RESULTS = Path(__file__).resolve().parents[2] / "results" / "benchmarks"
 # Okabe and Ito's colours, told apart with any kind of colour vision.

@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 
-from bayesvm_studies.task import Task
+from bayesvm_studies.results import Task
 
 
 class Shares:

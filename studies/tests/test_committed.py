@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bayesvm_studies import read_results, summarise
-from bayesvm_studies.active import summarise_active
-from bayesvm_studies.adversarial import summarise_adversarial
-from bayesvm_studies.images import summarise_images
+from bayesvm_studies.active.summary import summarise_active
+from bayesvm_studies.adversarial.summary import summarise_adversarial
+from bayesvm_studies.images.summary import summarise_images
+from bayesvm_studies.results import read_results
+from bayesvm_studies.structured.summary import summarise
 
 RESULTS = Path(__file__).parents[2] / "results"
 

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.datasets import load_iris
 
 from bayesvm import BinaryBayesianSVC
-from bayesvm_studies.independent import PROCESSES, IndependentOneVsRest
+from bayesvm_studies.structured.one_vs_rest import PROCESSES, IndependentOneVsRest
 
 ARGUMENTS = {"kernel": "rbf", "n_inducing": 8, "max_iter": 5, "random_state": 0}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayesvm_studies.datasets import published_accuracies
-from bayesvm_studies.summary import summarise
+from bayesvm_studies.structured.summary import summarise
 from studies.tests.results import folds, made
 
 

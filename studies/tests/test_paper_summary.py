@@ -2,7 +2,7 @@
 
 import pytest
 
-from bayesvm_studies.summary import summarise
+from bayesvm_studies.structured.summary import summarise
 from studies.tests.results import made
 
 

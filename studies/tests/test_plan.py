@@ -6,10 +6,9 @@ from sklearn.datasets import load_iris
 
 from bayesvm import BayesianSVC
 from bayesvm_studies.datasets import poker_hand
-from bayesvm_studies.measure import build
-from bayesvm_studies.plan import chosen_sets, make_plan
-from bayesvm_studies.protocols import split_rows, splits_of
-from bayesvm_studies.roster import contestants
+from bayesvm_studies.structured.contestants import contestants, split_rows, splits_of
+from bayesvm_studies.structured.measure import build
+from bayesvm_studies.structured.plan import chosen_sets, make_plan
 from bayesvm_studies.versions import check_device, missing, versions_of
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import friedmanchisquare
 
-from bayesvm_studies.figures.critical_difference import groups
-from bayesvm_studies.ranks import compare, rank_rows
+from bayesvm_studies.figures import rank_groups
+from bayesvm_studies.statistics import compare, rank_rows
 
 
 def test_ties_share_and_failures_come_last():
@@ -47,7 +47,7 @@ def test_with_little_to_compare():
 
 def test_groups_are_the_longest_runs():
     ranks = np.array([1.0, 1.5, 2.0, 2.4, 4.0])
-    assert groups(ranks, 1.0) == [(0, 2), (1, 3)]
-    assert groups(ranks, 0.1) == []
-    assert groups(ranks, 5.0) == [(0, 4)]
-    assert groups(ranks, float("nan")) == []
+    assert rank_groups(ranks, 1.0) == [(0, 2), (1, 3)]
+    assert rank_groups(ranks, 0.1) == []
+    assert rank_groups(ranks, 5.0) == [(0, 4)]
+    assert rank_groups(ranks, float("nan")) == []

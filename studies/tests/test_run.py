@@ -9,12 +9,9 @@ from collections import Counter
 
 import pytest
 
-from bayesvm_studies.estimate import TimeLeft
-from bayesvm_studies.plan import Plan
-from bayesvm_studies.result import Result
-from bayesvm_studies.run import Outcome, Standing, run_plan, standing, unfinished
+from bayesvm_studies.results import Result, Store, read_results
+from bayesvm_studies.runner import Outcome, Plan, Standing, TimeLeft, run_plan, standing, unfinished
 from bayesvm_studies.spool import Spool
-from bayesvm_studies.store import Store, read_results
 from bayesvm_studies.versions import machine
 from studies.tests.datasets.folders import iris_folder
 from studies.tests.doubles import task

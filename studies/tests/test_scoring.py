@@ -5,8 +5,8 @@ import pytest
 from sklearn.metrics import log_loss
 
 from bayesvm.metrics import calibration_gap, expected_calibration_error, reliability_curve
-from bayesvm_studies.result import Result
-from bayesvm_studies.scoring import N_BINS, pool, score_sums
+from bayesvm_studies.results import Result
+from bayesvm_studies.statistics import N_BINS, pool, score_sums
 from studies.tests.doubles import task
 
 

@@ -9,8 +9,7 @@ import time
 
 import pytest
 
-from bayesvm_studies.result import Result
-from bayesvm_studies.store import Store, read_results
+from bayesvm_studies.results import Result, Store, read_results
 from studies.tests.doubles import task
 
 
@@ -89,7 +88,7 @@ def test_no_file(path):
 
 WRITER = """
 import sys
-from bayesvm_studies.store import Store
+from bayesvm_studies.results import Store
 from studies.tests.test_store import result
 store = Store(sys.argv[1])
 for split in range(int(sys.argv[2]), int(sys.argv[3])):

@@ -11,7 +11,7 @@ from bayesvm.adversarial import SCORES, _scores, score_images
 from bayesvm.adversarial._model import MixtureOutput, Rows
 from bayesvm.adversarial._scores import score_rows
 from bayesvm.nn import BayesianSVMHead, HeadOutput
-from bayesvm_studies.images.outputs import SoftmaxOutput
+from bayesvm_studies.images.heads import SoftmaxOutput
 
 
 def head_output(mean, variance, temperature=2.0):

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from bayesvm_studies.datasets import DatasetError
-from bayesvm_studies.result import Result
-from bayesvm_studies.task import Task
+from bayesvm_studies.results import Result, Task
 from bayesvm_studies.worker import THREAD_VARIABLES, error_words
 
 _POLL_SECONDS = 0.25

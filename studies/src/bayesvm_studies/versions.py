@@ -6,74 +6,66 @@ import hashlib
 import os
 import platform
 import subprocess
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import bayesvm
-from bayesvm_studies.gpflow_svgp import gpflow_python, gpflow_versions
-from bayesvm_studies.roster import Contestant
 
+_HOMES = {"bayesvm": Path(bayesvm.__file__).parent, "bayesvm_studies": Path(__file__).parent}
 # Parts of the library that no fit to a table runs.
 _ELSEWHERE = (
-    *("__main__.py", "active", "adversarial", "cli", "datasets", "experiments", "files.py", "metrics.py"),
-    *("nn", "persistence.py", "plotting", "report", "tables"),
+    *("__main__.py", "_cli", "_files.py", "_persistence.py", "active", "adversarial", "metrics.py", "nn"),
+    *("plotting", "report", "tables"),
 )
+
+
+def _files(module: str) -> Iterable[Path]:
+    """The file of a module, or all of a package."""
+    first, *rest = module.split(".")
+    path = _HOMES[first].joinpath(*rest)
+    return sorted(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
+
+
+def _version(files: Iterable[Path]) -> str:
+    """Version of bayesvm with a digest of some files."""
+    found = hashlib.sha256()
+    for file in files:
+        found.update(file.read_bytes())
+    return f"{bayesvm.__version__}+{found.hexdigest()[:8]}"
 
 
 @cache
 def source_version() -> str:
     """Version of bayesvm with a digest of what fits and predicts, so that every change of it shows."""
-    found = hashlib.sha256()
-    package = Path(bayesvm.__file__).parent
-    for path in sorted(package.rglob("*.py")):
-        if path.relative_to(package).parts[0] not in _ELSEWHERE:
-            found.update(path.read_bytes())
-    return f"{bayesvm.__version__}+{found.hexdigest()[:8]}"
+    home = _HOMES["bayesvm"]
+    return _version(f for f in _files("bayesvm") if f.relative_to(home).parts[0] not in _ELSEWHERE)
 
 
 @cache
-def code_version(*names: str) -> str:
-    """Version of bayesvm with a digest of some of its files and folders, such as "nn" and "core"."""
-    found = hashlib.sha256()
-    package = Path(bayesvm.__file__).parent
-    for name in names:
-        path = package / name
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            found.update(file.read_bytes())
-    return f"{bayesvm.__version__}+{found.hexdigest()[:8]}"
+def code_version(*modules: str, without: tuple[str, ...] = ()) -> str:
+    """Version of bayesvm with a digest of some modules and packages.
+
+    Parameters
+    ----------
+    *modules : str
+        Such as "bayesvm.nn" and "bayesvm_studies.images.heads".
+    without : tuple of str
+        File names of these packages that do not count.
+    """
+    return _version(f for module in modules for f in _files(module) if f.stem not in without)
 
 
-def versions_of(contestant: Contestant) -> dict[str, str]:
-    """Versions of what a model is made of; an adapter of ours counts by its content."""
-    if contestant.packages[0] == "gpflow":
-        found = gpflow_versions()
-    else:
-        found = {
-            name: source_version() if name == "bayesvm" else version(name) for name in contestant.packages
-        }
-    module = contestant.estimator.split(":")[0]
-    if module.startswith("bayesvm_studies."):
-        path = Path(__file__).with_name(module.rpartition(".")[2] + ".py")
-        scripts = sorted(path.parent.glob("gpflow_script.py")) if contestant.packages[0] == "gpflow" else []
-        content = b"".join(p.read_bytes() for p in (path, *scripts))
-        found[module] = hashlib.sha256(content).hexdigest()[:8]
-    return found
+def package_versions(packages: Iterable[str]) -> dict[str, str]:
+    """Versions of distributions; that of this library shows every change of it."""
+    return {name: source_version() if name == "bayesvm" else version(name) for name in packages}
 
 
-def missing(contestant: Contestant) -> str | None:
-    """Why a model cannot run here, or None."""
-    module, name = contestant.estimator.split(":")
-    if module == "bayesvm":
-        return None if name in dir(bayesvm) else f"this version of bayesvm has no {name}"
-    if contestant.packages[0] == "gpflow":
-        return None if gpflow_python() else "no Python with GPflow: make peers-env"
-    for package in (module.split(".")[0], *contestant.packages):
-        if package != "scikit-learn" and find_spec(package.replace("-", "_")) is None:
-            return f"{package} is not installed: pip install {package}"
-    return None
+def module_digest(*modules: str) -> str:
+    """Eight hexadecimal digits that stand for the content of modules."""
+    content = b"".join(file.read_bytes() for module in modules for file in _files(module))
+    return hashlib.sha256(content).hexdigest()[:8]
 
 
 def check_device(device: str) -> None:
@@ -115,16 +107,12 @@ def machine() -> str:
 
 
 @cache
-def _environment() -> tuple[tuple[str, str], ...]:
+def environment() -> dict[str, str]:
+    """Versions of what everything runs on."""
     found = {"python": platform.python_version()}
     for name in ("numpy", "scipy", "scikit-learn", "torch"):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
             continue
-    return tuple(found.items())
-
-
-def environment() -> dict[str, Any]:
-    """Versions of what everything runs on."""
-    return dict(_environment())
+    return found

@@ -46,7 +46,7 @@ def _work(task: dict[str, Any], answers: TextIO, warm: set[str]) -> None:
     config = json.dumps(task["config"], sort_keys=True)
     try:
         # An experiment may bring its own way to make a fit.
-        module = import_module(task["config"].get("measured_by", "bayesvm_studies.measure"))
+        module = import_module(task["config"].get("measured_by", "bayesvm_studies.structured.measure"))
         _one_thread()
         if config not in warm:
             warm.add(config)

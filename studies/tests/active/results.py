@@ -1,9 +1,10 @@
-"""Results of active learning made up for a purpose."""
+"""Results of the study of active learning, made up for a purpose."""
 
-from bayesvm_studies.active.plan import ActiveSettings, _Maker
-from bayesvm_studies.active.roster import EVERYTHING
-from bayesvm_studies.result import Result
-from bayesvm_studies.task import Task
+import numpy as np
+
+from bayesvm_studies.active import ActiveSettings
+from bayesvm_studies.active.plan import EVERYTHING, PAIR, POLICIES, _Maker
+from bayesvm_studies.results import Result, Task
 
 
 def described(protocol, data, model, policy, seed, n_queries):
@@ -54,3 +55,26 @@ def clock(median=1.25):
     maker = _Maker(ActiveSettings(), None)
     maker._digests = {"poker": "digest"}
     return Result.of(maker.clock(), "ok", extra={"round_s": [median] * 3, "median_s": median})
+
+
+ENTRANTS = [f"default/{p}" for p in POLICIES] + ["random_forest/margin", "svc/margin"]
+
+
+def many(n_queries=100, n_sets=4, n_seeds=3):
+    rng = np.random.default_rng(0)
+    found = []
+    for k, e in enumerate(ENTRANTS):
+        for i in range(n_sets):
+            for seed in range(n_seeds):
+                noise = rng.integers(0, 6, n_queries + 1)
+                wrong = np.round(80 - 40 * np.linspace(0, 1, n_queries + 1) + 2 * k + noise)
+                found.append(run(f"set{i}", e, wrong.astype(int).tolist(), seed=seed))
+    found += [run(f"set{i}", f"paper/{p}", [60] * (n_queries + 1)) for i in range(n_sets) for p in PAIR]
+    found += [
+        run("poker", f"default/{p}", [50 - 10 * k] * (n_queries + 1), seed=seed, protocol="poker")
+        for k, p in enumerate(PAIR)
+        for seed in range(2)
+    ]
+    found.append(run("poker", "default/everything", [30], protocol="poker", note="poker completed: some"))
+    found.append(clock(1.25))
+    return found

@@ -5,8 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import rankdata, wilcoxon
 
-from bayesvm_studies.active.curves import area, gather
-from bayesvm_studies.active.duel import duel
+from bayesvm_studies.active.summary import area, duel, gather
 from studies.tests.active.results import run
 
 VR, ENTROPY, MARGIN = "default/variation_ratio", "default/softmax_entropy", "default/margin"

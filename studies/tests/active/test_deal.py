@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bayesvm_studies.active.deal import deal
-from bayesvm_studies.protocols import PAPER_SEED, split_rows
+from bayesvm_studies.active.play import deal
+from bayesvm_studies.structured.contestants import PAPER_SEED, split_rows
 
 Y = np.repeat([3.0, 1.0, 7.0, 9.0, 5.0], [100, 60, 30, 2, 1])
 

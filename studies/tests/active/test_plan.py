@@ -4,12 +4,12 @@ from collections import Counter
 
 import pytest
 
-from bayesvm_studies.active.plan import ActiveSettings, make_active_plan
-from bayesvm_studies.active.roster import MODELS, PAIR, POLICIES, title_of
+from bayesvm_studies.active import ActiveSettings
+from bayesvm_studies.active.plan import MODELS, PAIR, POLICIES, make_plan, title_of
 
 
 def plan(sets, **settings):
-    return make_active_plan(ActiveSettings(**{"subset": "iris", **settings}), sets)
+    return make_plan(ActiveSettings(**{"subset": "iris", **settings}), sets)
 
 
 def test_everything_on_one_set(sets):
@@ -41,7 +41,7 @@ def test_settings_choose(sets):
 
 
 def test_all_policies_share_what_makes_the_rows(sets):
-    tasks = [t for t in plan(sets, seeds=1, parts="sets").tasks if t.model.startswith("default/")]
+    tasks = [t for t in plan(sets, seeds=1, group="sets").tasks if t.model.startswith("default/")]
     shared = [{k: v for k, v in t.config["arguments"].items() if k != "policy"} for t in tasks]
     assert all(s == shared[0] for s in shared)
     assert len(tasks) == len(POLICIES)
@@ -55,7 +55,7 @@ def test_versions_tell_models_and_loop(sets):
 
 
 def test_poker_and_the_clock_need_poker(sets):
-    assert plan(sets, parts="poker,clock").tasks == []
+    assert plan(sets, group="poker,clock").tasks == []
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_poker_and_the_clock_need_poker(sets):
         ({"policies": "margins"}, "no policy 'margins'; did you mean 'margin'"),
         ({"models": "forest"}, "no model 'forest'"),
         ({"models": ","}, "names no model"),
-        ({"parts": "pokers"}, "no part 'pokers'; did you mean 'poker'"),
+        ({"group": "pokers"}, "no part 'pokers'; did you mean 'poker'"),
         ({"subset": "irises"}, "no set 'irises'; did you mean 'iris'"),
         ({"seeds": 0}, "0 seeds"),
     ],

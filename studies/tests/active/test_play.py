@@ -8,13 +8,11 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 
 from bayesvm import BayesianSVC
-from bayesvm_studies.active import measure as measuring
+from bayesvm_studies.active import ActiveSettings
+from bayesvm_studies.active import play as measuring
 from bayesvm_studies.active.calibrated_svc import CalibratedSVC
-from bayesvm_studies.active.deal import deal
-from bayesvm_studies.active.paper_recipe import PaperRecipe
-from bayesvm_studies.active.plan import ActiveSettings, make_active_plan
-from bayesvm_studies.active.play import play
-from bayesvm_studies.active.roster import MODELS
+from bayesvm_studies.active.plan import MODELS, make_plan
+from bayesvm_studies.active.play import PaperRecipe, deal, play
 
 X, Y = load_iris(return_X_y=True)
 DEALT = deal(Y, 0, None, None)
@@ -64,7 +62,7 @@ def test_an_empty_pool_ends_the_queries():
 
 
 def test_the_paper_recipe_goes_on_from_the_last_fit(monkeypatch):
-    monkeypatch.setattr("bayesvm_studies.active.paper_recipe.EPOCHS_PER_QUERY", 20)
+    monkeypatch.setattr("bayesvm_studies.active.play.EPOCHS_PER_QUERY", 20)
     arguments = {**MODELS["paper"].arguments, "max_iter": 60, "random_state": 0}
     model = PaperRecipe(**arguments)
     Z = (POOL[0] - POOL[0].mean(0)) / POOL[0].std(0)
@@ -116,8 +114,8 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize("model", ["default", "dense", "svc"])
 def test_a_worker_writes_a_whole_curve(folder, sets, model):
-    plan = make_active_plan(
-        ActiveSettings(parts="sets", subset="iris", models=model, policies="margin", queries=5), sets
+    plan = make_plan(
+        ActiveSettings(group="sets", subset="iris", models=model, policies="margin", queries=5), sets
     )
     (task,) = [t for t in plan.tasks if t.split == 0]
     begun = []

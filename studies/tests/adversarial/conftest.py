@@ -4,12 +4,13 @@ import dataclasses
 
 import pytest
 
-from bayesvm_studies.adversarial.plan import AdversarialSettings, make_adversarial_plan
-from bayesvm_studies.images.measure import measure as train
-from bayesvm_studies.images.spool import ImageSpool
+from bayesvm_studies.adversarial import AdversarialSettings
+from bayesvm_studies.adversarial.plan import make_plan
+from bayesvm_studies.images.arrays import ImageSpool
+from bayesvm_studies.images.training import measure as train
 from studies.tests.images.conftest import small_networks, tiny_data  # noqa: F401
 
-SETTINGS = AdversarialSettings(groups="mnist", seeds=2, epochs=8)
+SETTINGS = {"group": "mnist", "seeds": 2, "epochs": 8}
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +30,7 @@ def folder(tiny_data, kept):  # noqa: F811
 @pytest.fixture
 def plan(tiny_data, kept, folder, small_networks):  # noqa: F811
     """Attacks on models that are there."""
-    for task in make_adversarial_plan(SETTINGS, kept, tiny_data).trained.tasks:
+    settings = AdversarialSettings(**SETTINGS, models_from=str(kept))
+    for task in make_plan(settings, tiny_data).stages[0].tasks:
         train(dataclasses.asdict(task), folder, lambda: None)
-    return make_adversarial_plan(SETTINGS, kept, tiny_data)
+    return make_plan(settings, tiny_data)

@@ -1,9 +1,8 @@
 """Results of the experiment on adversarial images, made up for a purpose."""
 
-from bayesvm_studies.adversarial.grid import ATTACKS, EPSILONS, SCORE_TITLES, VICTIMS
-from bayesvm_studies.images.recipes import GROUPS
-from bayesvm_studies.result import Result
-from bayesvm_studies.task import Task
+from bayesvm_studies.adversarial.plan import ATTACKS, EPSILONS, SCORE_TITLES, VICTIMS
+from bayesvm_studies.images.plan import GROUPS
+from bayesvm_studies.results import Result, Task
 
 LATENT = ("latent_variance", "inducing_distance")
 

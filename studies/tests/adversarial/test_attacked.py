@@ -13,14 +13,12 @@ from sklearn.metrics import roc_auc_score
 
 from bayesvm.adversarial import SCORES, ArtClassifier, score_images
 from bayesvm.adversarial._scores import SQUEEZING
-from bayesvm_studies.adversarial import attacked
-from bayesvm_studies.adversarial.grid import EPSILONS, SCORE_TITLES
-from bayesvm_studies.adversarial.measure import measure, warm_up
-from bayesvm_studies.adversarial.victim import load_victim, said_about
+from bayesvm_studies.adversarial import attack as attacked
+from bayesvm_studies.adversarial.attack import load_victim, measure, said_about, warm_up
+from bayesvm_studies.adversarial.plan import EPSILONS, SCORE_TITLES
 from bayesvm_studies.images.arrays import models_folder, read_images
-from bayesvm_studies.images.models import load_model
-from bayesvm_studies.images.predict import evaluated, output_of
-from bayesvm_studies.result import Result
+from bayesvm_studies.images.models import evaluated, load_model, output_of
+from bayesvm_studies.results import Result
 
 CPU = torch.device("cpu")
 LATENT = {"latent_variance", "inducing_distance"}
@@ -35,7 +33,7 @@ def forgotten():
 
 def task_of(plan, model, attack="fgsm", seed=0):
     return next(
-        t for t in plan.attacked.tasks if (t.protocol, t.model, t.split) == (attack, f"mnist.{model}", seed)
+        t for t in plan.stages[1].tasks if (t.protocol, t.model, t.split) == (attack, f"mnist.{model}", seed)
     )
 
 

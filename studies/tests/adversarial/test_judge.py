@@ -6,7 +6,7 @@ from sklearn.metrics import roc_auc_score
 
 pytest.importorskip("art")
 
-from bayesvm_studies.adversarial.judge import detection, histogram
+from bayesvm_studies.adversarial.attack import detection, histogram
 
 
 def test_all_kinds_of_negatives_and_positives():

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from bayesvm_studies.adversarial.grid import ATTACKS, EPSILONS, FITTED_AT, SCORE_TITLES, VICTIMS
-from bayesvm_studies.adversarial.page_tables import attack_table, detection_csv, score_table, victim_table
+from bayesvm_studies.adversarial.plan import ATTACKS, EPSILONS, FITTED_AT, SCORE_TITLES, VICTIMS
+from bayesvm_studies.adversarial.report import attack_table, detection_csv, score_table, victim_table
 from bayesvm_studies.adversarial.summary import summarise_adversarial
-from bayesvm_studies.images.recipes import GROUPS
+from bayesvm_studies.images.plan import GROUPS
 from studies.tests.adversarial.results import made, many
 
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from bayesvm_studies.images import load_model
+from bayesvm_studies.images.models import load_model
 from studies.tests.images.folders import mnist_folder
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from bayesvm_studies import Result, Store, read_results
-from bayesvm_studies.cli_experiment_progress import LiveFits
 from bayesvm_studies.datasets import poker_hand
 from bayesvm_studies.datasets.poker import generated_hands
+from bayesvm_studies.progress import LiveFits
+from bayesvm_studies.results import Result, Store, read_results
 from studies.tests.datasets.folders import iris_folder, write_set
 from studies.tests.doubles import task
 
@@ -78,7 +78,7 @@ def test_a_dry_run_lists_and_makes_nothing(bayesvm):
 
 def _record(statuses, versions=None):
     """Results of the first tasks of the quick run, without making them."""
-    from bayesvm_studies import make_plan
+    from bayesvm_studies.structured.plan import make_plan
 
     tasks = make_plan(["olson"], subset="iris", models=MODELS[1], folds=2).tasks
     store = Store("results/structured.jsonl")

@@ -4,8 +4,8 @@ import pytest
 from torch import nn
 
 from bayesvm_studies.images import networks
-from bayesvm_studies.images.spool import ImageSpool
-from bayesvm_studies.images.standardise import Standardise
+from bayesvm_studies.images.arrays import ImageSpool
+from bayesvm_studies.images.networks import Standardise
 from studies.tests.images.folders import mnist_folder
 
 

@@ -2,9 +2,8 @@
 
 import math
 
-from bayesvm_studies.images.recipes import DERIVED, GROUPS, HEADS, OWN_HEADS
-from bayesvm_studies.result import Result
-from bayesvm_studies.task import Task
+from bayesvm_studies.images.plan import DERIVED, GROUPS, HEADS, OWN_HEADS
+from bayesvm_studies.results import Result, Task
 
 KINDS = ("fog", "shot_noise")
 SCORES = ("entropy", "log_variation_ratio", "largest_probability")

@@ -4,9 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bayesvm_studies.images import CropFlipCutout
-from bayesvm_studies.images.augmentation import Draws, augmented
-from bayesvm_studies.images.standardise import Standardise
+from bayesvm_studies.images.networks import CropFlipCutout, Draws, Standardise, augmented
 
 
 def generator(seed=0):

@@ -7,9 +7,8 @@ from sklearn.metrics import roc_auc_score
 
 from bayesvm.nn import HeadOutput, calibrate
 from bayesvm_studies.images.arrays import Images
-from bayesvm_studies.images.calibration import calibrated, calibration_of
-from bayesvm_studies.images.evaluate import doubts, evaluate, rounded, tell_apart
-from bayesvm_studies.images.outputs import SoftmaxOutput
+from bayesvm_studies.images.heads import SoftmaxOutput, calibrated, calibration_of
+from bayesvm_studies.images.training import doubts, evaluate, tell_apart
 
 
 def softmax_rows(n, temperature, seed=0):
@@ -102,7 +101,3 @@ def test_scores_with_and_without_a_temperature():
         assert 0.3 < extra[kind]["same"]["entropy"] < 0.7
     inside, outside = (doubts(output_of(rows)) for rows in (output.logits[300:, 0], blurred))
     assert extra["ood"]["blurred"] == pytest.approx(tell_apart(inside, outside), rel=1e-5)
-
-
-def test_numbers_are_rounded_everywhere():
-    assert rounded({"a": [1.23456789, {"b": 2}], "c": "x"}) == {"a": [1.23457, {"b": 2}], "c": "x"}

@@ -6,21 +6,20 @@ import math
 import pytest
 import torch
 
+from bayesvm_studies.images import ImageSettings
 from bayesvm_studies.images.arrays import read_images
-from bayesvm_studies.images.evaluate import evaluate
-from bayesvm_studies.images.measure import is_final, measure, warm_up
-from bayesvm_studies.images.models import load_model, model_file
-from bayesvm_studies.images.outputs import SoftmaxOutput, joined
-from bayesvm_studies.images.plan import ImageSettings, make_image_plan
-from bayesvm_studies.images.predict import PASSES, evaluated, output_of
-from bayesvm_studies.result import Result
+from bayesvm_studies.images.heads import SoftmaxOutput, joined
+from bayesvm_studies.images.models import PASSES, evaluated, load_model, model_file, output_of
+from bayesvm_studies.images.plan import make_plan
+from bayesvm_studies.images.training import evaluate, measure, warm_up
+from bayesvm_studies.results import Result
 
 pytestmark = pytest.mark.usefixtures("small_networks")
 
 
 @pytest.fixture
 def plan(tiny_data):
-    return make_image_plan(ImageSettings(subset="mnist", epochs=16, seeds=2), tiny_data)
+    return make_plan(ImageSettings(subset="mnist", epochs=16, seeds=2), tiny_data)
 
 
 def task_of(plan, model, seed=0, protocol="mnist"):
@@ -137,8 +136,8 @@ def test_a_clock_for_many_classes(tiny_data, tmp_path, monkeypatch):
     from torch import nn
 
     from bayesvm_studies.images import networks
+    from bayesvm_studies.images.networks import Standardise
     from bayesvm_studies.images.plan import _Maker
-    from bayesvm_studies.images.standardise import Standardise
 
     def small(dropout=0.0):
         return nn.Sequential(Standardise("cifar10"), nn.Flatten(), nn.Linear(3072, 12), nn.ReLU()), 12
@@ -173,7 +172,7 @@ def test_a_training_that_was_killed_goes_on(plan, folder, kept, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("bayesvm_studies.images.trained._scored", die)
+        patch.setattr("bayesvm_studies.images.training._scored", die)
         with pytest.raises(KeyboardInterrupt):
             ran(task, folder)
     assert file_of(task, kept).with_suffix(".unfinished").is_dir()
@@ -195,12 +194,17 @@ def test_a_broken_gpu_ends_its_process_and_nobody_else(monkeypatch, plan, folder
         ended.append(status)
         raise Ended
 
-    def fail(*ignored):
-        raise RuntimeError("CUDA error: an illegal memory access was encountered\nmore")
+    def failing(message):
+        def fail(*ignored):
+            raise RuntimeError(message)
 
-    monkeypatch.setattr("bayesvm_studies.images.trained.train_one", fail)
+        monkeypatch.setattr("bayesvm_studies.images.training.train_one", fail)
+
     monkeypatch.setattr("os._exit", leave)
+    failing("CUDA error: an illegal memory access was encountered\nmore")
     with pytest.raises(Ended):
         ran(task_of(plan, "softmax"), folder)
     assert ended == [1]
-    assert not is_final(RuntimeError("CUDA out of memory. Tried to allocate"))
+    failing("CUDA out of memory. Tried to allocate")
+    with pytest.raises(RuntimeError, match="out of memory"):
+        ran(task_of(plan, "softmax"), folder)

@@ -4,9 +4,15 @@ import pytest
 import torch
 from torch import nn
 
-from bayesvm_studies.images import paper_cifar10, paper_mnist, residual9
-from bayesvm_studies.images.networks import LargestPerChannel, Residual
-from bayesvm_studies.images.standardise import PIXEL_MOMENTS, Standardise
+from bayesvm_studies.images.networks import (
+    PIXEL_MOMENTS,
+    LargestPerChannel,
+    Residual,
+    Standardise,
+    paper_cifar10,
+    paper_mnist,
+    residual9,
+)
 
 NARROW = 4
 CASES = {

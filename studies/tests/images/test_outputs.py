@@ -6,8 +6,7 @@ import torch
 from torch.nn import functional
 
 from bayesvm.nn._loop import Head
-from bayesvm_studies.images.heads import SoftmaxHead
-from bayesvm_studies.images.outputs import SoftmaxOutput
+from bayesvm_studies.images.heads import SoftmaxHead, SoftmaxOutput
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 import pytest
 
+from bayesvm_studies.images import ImageSettings
 from bayesvm_studies.images.models import model_file
-from bayesvm_studies.images.plan import PARTS, ImageSettings, make_image_plan
-from bayesvm_studies.images.recipes import GROUPS, title_of
+from bayesvm_studies.images.plan import GROUPS, PARTS, make_plan, title_of
 from studies.tests.images.folders import cifar_folder, mnist_folder
 
 
@@ -14,7 +14,7 @@ def data(tmp_path_factory):
 
 
 def made(data, **settings):
-    return make_image_plan(ImageSettings(**settings), data)
+    return make_plan(ImageSettings(**settings), data)
 
 
 def names(tasks):
@@ -23,7 +23,7 @@ def names(tasks):
 
 def test_everything(data):
     plan = made(data)
-    trained = names(plan.trained.tasks)
+    trained = names(plan.stages[0].tasks)
     for group in ("mnist", "cifar10"):
         for model in ("softmax", "bayesvm", "bayesvm_adam", "mc_dropout"):
             assert [t for t in trained if t[0] == group and t[2] == model] == [
@@ -39,18 +39,18 @@ def test_everything(data):
     study = {"bayesvm", "bayesvm_warmup", "bayesvm_adam", "bayesvm_adam_warmup"}
     for data_set in ("mnist", "cifar10"):
         assert {t[2] for t in trained if t[:2] == ("warmup", data_set)} == study
-    derived = names(plan.derived.tasks)
+    derived = names(plan.stages[1].tasks)
     for group in GROUPS:
         assert [t[3] for t in derived if t[0] == group and t[2] == "laplace"] == [0, 1, 2]
         assert [t[3] for t in derived if t[0] == group and t[2] == "ensemble"] == [0]
     clocks = [f"{name}{way}" for name in GROUPS for way in ("", "_plain")]
-    assert [t[2] for t in names(plan.timed.tasks)] == [*clocks, "cifar10_residual_pace", "1000_classes"]
+    assert [t[2] for t in names(plan.stages[2].tasks)] == [*clocks, "cifar10_residual_pace", "1000_classes"]
     assert len({task.key for task in plan.tasks}) == len(plan.tasks)
     assert trained[0][0] == "cifar10_residual"  # the longest
 
 
 def test_parts_subsets_models_and_seeds(data):
-    tasks = made(data, parts="mnist,warmup", models="softmax,ensemble,bayesvm", seeds=2).tasks
+    tasks = made(data, group="mnist,warmup", models="softmax,ensemble,bayesvm", seeds=2).tasks
     assert {(t[0], t[1], t[2]) for t in names(tasks)} == {
         ("mnist", "mnist", "softmax"),
         ("mnist", "mnist", "ensemble"),
@@ -62,7 +62,7 @@ def test_parts_subsets_models_and_seeds(data):
         ),
     }
     assert {t.data for t in made(data, subset="mnist").tasks} == {"mnist"}
-    one = made(data, parts="mnist", seeds=1)
+    one = made(data, group="mnist", seeds=1)
     assert "ensemble" not in [t.model for t in one.tasks]  # of one there is none
 
 
@@ -74,7 +74,7 @@ def test_only_what_is_needed_must_be_there(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"parts": "mnst"}, "there is no part 'mnst'; did you mean 'mnist'?"),
+        ({"group": "mnst"}, "there is no part 'mnst'; did you mean 'mnist'?"),
         ({"subset": "imagenet"}, "there is no image set 'imagenet'"),
         ({"models": "bayesvn"}, "did you mean 'bayesvm'?"),
     ],
@@ -86,7 +86,7 @@ def test_names_that_do_not_exist(data, settings, message):
 
 def test_what_makes_another_run(data):
     def keys(**settings):
-        return {t.key for t in made(data, parts="mnist", models="softmax", **settings).tasks}
+        return {t.key for t in made(data, group="mnist", models="softmax", **settings).tasks}
 
     plain = keys()
     assert plain == keys()
@@ -105,24 +105,24 @@ def test_shortened_runs_are_marked(data):
 
 def test_members_of_an_ensemble_are_the_softmax_runs(data):
     for settings in ({}, {"epochs": 3}, {"seeds": 2}):
-        plan = made(data, parts="cifar10", **settings)
-        softmax = {t.split: t.place for t in plan.trained.tasks if t.model == "softmax"}
-        ensemble = next(t for t in plan.derived.tasks if t.model == "ensemble")
+        plan = made(data, group="cifar10", **settings)
+        softmax = {t.split: t.place for t in plan.stages[0].tasks if t.model == "softmax"}
+        ensemble = next(t for t in plan.stages[1].tasks if t.model == "ensemble")
         assert dict(ensemble.config["arguments"]["members"]) == softmax
-        for t in plan.derived.tasks:
+        for t in plan.stages[1].tasks:
             if t.model == "laplace":
                 assert t.config["arguments"]["members"] == [[t.split, softmax[t.split]]]
 
 
 def test_a_change_of_the_head_leaves_competitors_alone(data, monkeypatch):
-    before = {(t.model, t.split): t.key for t in made(data, parts="mnist").tasks}
+    before = {(t.model, t.split): t.key for t in made(data, group="mnist").tasks}
     original = __import__("bayesvm_studies.images.plan", fromlist=["code_version"]).code_version
 
-    def changed(*names):
-        return original(*names) + ("x" if "nn" in names else "")
+    def changed(*modules, without=()):
+        return original(*modules, without=without) + ("" if "_head" in without else "x")
 
     monkeypatch.setattr("bayesvm_studies.images.plan.code_version", changed)
-    after = {(t.model, t.split): t.key for t in made(data, parts="mnist").tasks}
+    after = {(t.model, t.split): t.key for t in made(data, group="mnist").tasks}
     again = {model for (model, split), key in after.items() if key != before[model, split]}
     assert again == {"bayesvm", "bayesvm_adam"}
 

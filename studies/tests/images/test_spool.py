@@ -4,8 +4,14 @@ import numpy as np
 import torch
 
 from bayesvm_studies.datasets import CORRUPTIONS, DatasetError, load_images
-from bayesvm_studies.images.arrays import models_folder, read_images
-from bayesvm_studies.images.spool import SEVERITIES, SYNTHETIC, ImageSpool, image_digest
+from bayesvm_studies.images.arrays import (
+    SEVERITIES,
+    SYNTHETIC,
+    ImageSpool,
+    image_digest,
+    models_folder,
+    read_images,
+)
 from studies.tests.images.folders import cifar_folder
 
 
@@ -62,7 +68,7 @@ def test_without_fashion_mnist_a_note_says_so(tiny_data, kept, monkeypatch):
             raise DatasetError("not here")
         return load_images(name, data)
 
-    monkeypatch.setattr("bayesvm_studies.images.spool.load_images", only_mnist)
+    monkeypatch.setattr("bayesvm_studies.images.arrays.load_images", only_mnist)
     spool = ImageSpool(tiny_data, kept)
     images = read_images(spool.folder_of("mnist"), torch.device("cpu"), None)
     spool.close()

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from bayesvm_studies.images.recipes import GROUPS
+from bayesvm_studies.images.plan import GROUPS
 from bayesvm_studies.images.summary import summarise_images
 from studies.tests.images.results import clock, made, many
 

@@ -1,94 +1,155 @@
-"""Which runs the experiment on active learning consists of."""
+"""Which policies are compared under which models, and which runs that makes."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
-from bayesvm_studies.active.roster import (
-    CLOCK_ROUNDS,
-    CLOCK_ROWS,
-    CLOCK_THREADS,
-    EVERYTHING,
-    MODELS,
-    POKER_TEST_ROWS,
-    POLICIES,
-    POOL_ROWS,
-    QUERIES,
-    SEEDS,
-    TEST_ROWS,
-    Learner,
-    entrant,
-)
-from bayesvm_studies.names import chosen_names
-from bayesvm_studies.plan import Plan, chosen_sets
-from bayesvm_studies.spool import file_digest
-from bayesvm_studies.task import Task
-from bayesvm_studies.versions import code_version, source_version
+from bayesvm_studies.active import QUERIES, SEEDS, ActiveSettings
+from bayesvm_studies.results import Task
+from bayesvm_studies.runner import Plan, Stage
+from bayesvm_studies.spool import Spool, file_digest
+from bayesvm_studies.structured.contestants import OWN_PACKAGES, PAPER_RECIPE, SKLEARN
+from bayesvm_studies.structured.plan import chosen_sets
+from bayesvm_studies.study import chosen_names
+from bayesvm_studies.versions import code_version, package_versions
 
-PARTS = ("sets", "poker", "clock")
-_MEASURED_BY = "bayesvm_studies.active.measure"
-_HERE = "experiments/active"
-_POKER = "poker"
-# What every run executes beside the model.
-_LOOP = (
-    *(f"active/{name}.py" for name in ("learner", "reading", "refitting", "rules", "scores")),
-    *(f"active/{name}.py" for name in ("pool", "screening", "shortlist")),
-    *(f"{_HERE}/{name}.py" for name in ("deal", "play")),
-)
+# The paper's protocol.
+N_INDUCING = 4
+PAIR = ("variation_ratio", "softmax_entropy")
+
+# A policy looks at no more rows of a set, and errors are counted on no more; the poker group looks at all.
+POOL_ROWS = 10_000
+TEST_ROWS = 2_000
+POKER_TEST_ROWS = 10_000
+CLOCK_ROWS = 1_000_000
+CLOCK_ROUNDS = 12
+CLOCK_THREADS = 2
+# Of the paper's recipe: a thousand after every query would take four minutes a run.
+EPOCHS_PER_QUERY = 100
+
+POLICIES = {
+    "variation_ratio": "Variation ratio",
+    "softmax_entropy": "Entropy of the softmax",
+    "margin": "Margin",
+    "bald": "Mutual information",
+    "random": "Random",
+}
+EVERYTHING = "everything"
 
 
 @dataclass(frozen=True)
-class ActiveSettings:
-    """What a user may choose.
+class Learner:
+    """A model that takes part.
 
     Attributes
     ----------
-    parts : str
-        "all" or some of ``PARTS`` with commas between them.
-    subset : str
-        "small", "all" or names of sets with commas.
-    policies, models : str or None
-        Names with commas; None: all.
+    title : str
+    estimator : str
+        "module:name" of a class.
+    arguments : dict
+        For its constructor; the seed is added.
+    policies : tuple of str
+        Under which it runs.
+    standardised : bool
+        Whether it is given rows in units of the pool's standard deviations.
     seeds : int
-        At most so many of each model.
-    queries : int
+        At most so many.
+    packages : tuple of str
+        Distributions whose versions make a result another one.
     """
 
-    parts: str = "all"
-    subset: str = "all"
-    policies: str | None = None
-    models: str | None = None
+    title: str
+    estimator: str
+    arguments: dict[str, Any]
+    policies: tuple[str, ...]
+    standardised: bool = False
     seeds: int = SEEDS
-    queries: int = QUERIES
+    packages: tuple[str, ...] = OWN_PACKAGES
 
 
-class ActivePlan(NamedTuple):
-    """Two stages: what runs side by side, and what must have the machine for itself."""
+_HERE = "bayesvm_studies.active"
+MODELS = {
+    "default": Learner(
+        "Default recipe",
+        "bayesvm:BayesianSVC",
+        # Four points matter where they are, so they are learned, as in the paper. Rows kept for a
+        # local part would be inducing points by another name.
+        {"n_inducing": N_INDUCING, "learn_inducing": True, "local": False},
+        tuple(POLICIES),
+    ),
+    "random_forest": Learner(
+        "Random forest",
+        "sklearn.ensemble:RandomForestClassifier",
+        {"n_estimators": 100},
+        ("margin",),
+        packages=SKLEARN,
+    ),
+    "svc": Learner(
+        "Calibrated SVC", f"{_HERE}.calibrated_svc:CalibratedSVC", {}, ("margin",), packages=SKLEARN
+    ),
+    "paper": Learner(
+        "The paper's Adam recipe",
+        f"{_HERE}.play:PaperRecipe",
+        {**PAPER_RECIPE, "n_inducing": N_INDUCING, "rivals": "mean", "local": False, "warm_start": True},
+        PAIR,
+        standardised=True,
+        seeds=1,
+    ),
+    "dense": Learner(
+        "Dense BayesianSVC",
+        "bayesvm:BayesianSVC",
+        {"local": False},
+        ("variation_ratio", "margin", "random"),
+    ),
+}
 
-    played: Plan
-    timed: Plan
 
-    @property
-    def tasks(self) -> list[Task]:
-        """All of them, in order."""
-        return [*self.played.tasks, *self.timed.tasks]
+def entrant(model: str, policy: str) -> str:
+    """Name of a model under a policy in results.
+
+    Examples
+    --------
+    >>> entrant("svc", "margin")
+    'svc/margin'
+    """
+    return f"{model}/{policy}"
 
 
-def make_active_plan(settings: ActiveSettings, data: str | os.PathLike[str] | None = None) -> ActivePlan:
+def title_of(name: str) -> str:
+    """What a reader sees instead of :func:`entrant`'s name.
+
+    Examples
+    --------
+    >>> title_of("default/margin"), title_of("svc/margin")
+    ('Margin', 'Calibrated SVC, margin')
+    """
+    model, _, policy = name.partition("/")
+    if model == "default":
+        return POLICIES.get(policy, policy)
+    known = POLICIES.get(policy, policy)
+    return f"{MODELS[model].title}, {known[0].lower()}{known[1:]}"
+
+
+PARTS = ("sets", "poker", "clock")
+MEASURED_BY = f"{_HERE}.play"
+_POKER = "poker"
+
+
+def make_plan(settings: ActiveSettings, data: str | os.PathLike[str] | None = None) -> Plan:
     """The runs that the settings ask for; sets that are needed must be there.
 
     All sets of the first seed come before any of the second, so that a run
-    that is stopped early has compared all sets.
+    that is stopped early has compared all sets. The clock comes last, alone.
     """
     if settings.seeds < 1 or settings.queries < 1:
         raise ValueError(
             f"{settings.seeds} seeds and {settings.queries} queries are not valid; give 1 or more"
         )
-    parts = chosen_names("part", settings.parts, PARTS)
+    parts = chosen_names("part", settings.group, PARTS)
     maker = _Maker(settings, data)
     sets = [info.name for info in chosen_sets(settings.subset, "paper")]
     played: list[Task] = []
@@ -98,7 +159,7 @@ def make_active_plan(settings: ActiveSettings, data: str | os.PathLike[str] | No
         if "sets" in parts:
             played += maker.sets(sets, seed)
     timed = [maker.clock()] if "clock" in parts and _POKER in sets else []
-    return ActivePlan(Plan(played), Plan(timed))
+    return Plan([Stage(played), Stage(timed, alone=True)], partial(Spool, data))
 
 
 class _Maker:
@@ -161,8 +222,8 @@ class _Maker:
         if data not in self._digests:
             self._digests[data] = file_digest(data, self._data)
         config = {
-            "estimator": f"{_MEASURED_BY}:measure",
-            "measured_by": _MEASURED_BY,
+            "estimator": f"{MEASURED_BY}:measure",
+            "measured_by": MEASURED_BY,
             "arguments": arguments,
             "shortened": arguments.get("n_queries", QUERIES) < QUERIES,
         }
@@ -172,7 +233,7 @@ class _Maker:
 
 def _versions(learner: Learner) -> dict[str, str]:
     """Of the loop, and of what a model is made of."""
-    found = {p: source_version() if p == "bayesvm" else version(p) for p in learner.packages}
     module = learner.estimator.split(":")[0]
-    own = (f"{_HERE}/{module.rpartition('.')[2]}.py",) if module.startswith("bayesvm_studies") else ()
-    return {**found, "bayesvm.active": code_version(*_LOOP, *own)}
+    own = (module,) if module.startswith(_HERE) and module != MEASURED_BY else ()
+    loop = code_version("bayesvm.active", MEASURED_BY, *own)
+    return {**package_versions(learner.packages), "bayesvm.active": loop}

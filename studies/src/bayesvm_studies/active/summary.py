@@ -1,20 +1,180 @@
-"""The figures that active learning is judged by, recomputed from raw results."""
+"""Budget curves of policies, their ranks, and what the study of active learning is judged by."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from bayesvm_studies.active.curves import Curves, gather
-from bayesvm_studies.active.duel import Duel, duel
-from bayesvm_studies.active.roster import EVERYTHING, MODELS, PAIR, POLICIES, entrant
-from bayesvm_studies.choose import newest
+from bayesvm_studies.active.plan import EVERYTHING, MODELS, PAIR, POLICIES, entrant
 from bayesvm_studies.datasets import paper_sets
-from bayesvm_studies.result import Result
-from bayesvm_studies.summary import plain
+from bayesvm_studies.page import SHORTENED, about_runs
+from bayesvm_studies.results import Result, rounded
+from bayesvm_studies.statistics import newest, rank_rows
+
+FloatArray = npt.NDArray[np.floating]
+Place = tuple[str, int]
+
+
+class Curves(NamedTuple):
+    """Test error before the first query and after each.
+
+    Attributes
+    ----------
+    errors : dict of str to dict
+        By entrant, then by (set, seed): arrays of n_queries + 1 shares.
+    n_queries : int
+        Most queries of any run; where the pool was empty before, its last error stays.
+    """
+
+    errors: dict[str, dict[Place, FloatArray]]
+    n_queries: int
+
+    def places(self, entrants: Sequence[str]) -> list[Place]:
+        """Sets and seeds that all of these finished, in order."""
+        if not entrants:
+            return []
+        common = set.intersection(*(set(self.errors.get(e, {})) for e in entrants))
+        return sorted(common, key=lambda place: (place[1], place[0]))
+
+    def stacked(self, entrants: Sequence[str], places: Sequence[Place]) -> FloatArray:
+        """Errors, shape (n_places, n_entrants, n_queries + 1)."""
+        shape = (len(places), len(entrants), self.n_queries + 1)
+        return np.array([[self.errors[e][p] for e in entrants] for p in places]).reshape(shape)
+
+    def mean_ranks(self, entrants: Sequence[str]) -> dict[int, FloatArray]:
+        """By seed, mean ranks over the sets, shape (n_entrants, n_queries + 1); 1 is the lowest error."""
+        places = self.places(entrants)
+        found = {}
+        for seed in sorted({seed for _, seed in places}):
+            errors = self.stacked(entrants, [p for p in places if p[1] == seed])
+            n_sets, n_entrants, n = errors.shape
+            ranks = rank_rows(errors.transpose(0, 2, 1).reshape(-1, n_entrants))
+            found[seed] = ranks.reshape(n_sets, n, n_entrants).mean(0).T
+        return found
+
+    def mean_accuracy(self, entrants: Sequence[str]) -> dict[int, FloatArray]:
+        """By seed, mean accuracies over the sets, shape (n_entrants, n_queries + 1)."""
+        places = self.places(entrants)
+        return {
+            seed: 1.0 - self.stacked(entrants, [p for p in places if p[1] == seed]).mean(0)
+            for seed in sorted({seed for _, seed in places})
+        }
+
+    def areas(self, entrant: str, places: Iterable[Place] | None = None) -> dict[str, float]:
+        """By set, the area under the curve of accuracy, mean over its seeds, or over these sets and seeds."""
+        wanted = None if places is None else set(places)
+        found: dict[str, list[float]] = {}
+        for place, errors in sorted(self.errors.get(entrant, {}).items()):
+            if wanted is None or place in wanted:
+                found.setdefault(place[0], []).append(area(1.0 - errors))
+        return {name: float(np.mean(values)) for name, values in found.items()}
+
+
+def area(accuracy: FloatArray) -> float:
+    """Area under a budget curve over its length: the mean height, by the trapezoidal rule.
+
+    Examples
+    --------
+    >>> area(np.array([0.0, 1.0, 1.0]))
+    0.75
+    """
+    if len(accuracy) == 1:
+        return float(accuracy[0])
+    return float((accuracy[:-1] + accuracy[1:]).mean() / 2.0)
+
+
+def gather(results: Iterable[Result]) -> Curves:
+    """Curves of runs that have one; of several results of a run the newest counts.
+
+    A failure or a shorter trial does not hide a whole run that was made before it.
+    """
+    runs = [r for r in results if r.ok and "wrong" in r.extra]
+    n_queries = max((_asked_for(r) for r in runs), default=0)
+    errors: dict[str, dict[Place, FloatArray]] = {}
+    for run in newest(r for r in runs if _asked_for(r) == n_queries).values():
+        share = np.asarray(run.extra["wrong"], dtype=np.float64) / run.n_test
+        padded = np.pad(share, (0, n_queries + 1 - len(share)), mode="edge")
+        errors.setdefault(run.model, {})[run.data, run.split] = padded
+    return Curves(errors, n_queries)
+
+
+def _asked_for(run: Result) -> int:
+    return int(run.config["arguments"]["n_queries"])
+
+
+# Areas under the curve that differ by less than half a percent of accuracy count as equal.
+_EQUAL = 0.005
+
+
+class Duel(NamedTuple):
+    """Areas under the budget curve by set, and who won where.
+
+    Attributes
+    ----------
+    first, second : str
+        Entrants.
+    areas : dict of str to (float, float)
+        By set, mean over the seeds that both have.
+    p_value : float
+        Wilcoxon's signed-rank test over the sets; NaN with fewer than two that differ.
+    """
+
+    first: str
+    second: str
+    areas: dict[str, tuple[float, float]]
+    p_value: float
+
+    def won(self) -> list[str]:
+        """Sets on which the first is better, by the largest lead first."""
+        return self._beyond(1.0)
+
+    def lost(self) -> list[str]:
+        """Sets on which the second is better, by the largest lead first."""
+        return self._beyond(-1.0)
+
+    @property
+    def mean_lead(self) -> float:
+        """By how much the first is better, mean over the sets."""
+        return float(np.mean([a - b for a, b in self.areas.values()]))
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        won, lost = self.won(), self.lost()
+        return {
+            "wins": len(won),
+            "losses": len(lost),
+            "equal": len(self.areas) - len(won) - len(lost),
+            "equal_within": _EQUAL,
+            "mean_lead": self.mean_lead,
+            "wilcoxon_p": self.p_value,
+            "wins_on": won,
+            "losses_on": lost,
+        }
+
+    def _beyond(self, sign: float) -> list[str]:
+        leads = {name: sign * (a - b) for name, (a, b) in self.areas.items()}
+        return sorted((name for name, lead in leads.items() if lead > _EQUAL), key=lambda name: -leads[name])
+
+
+def duel(curves: Curves, first: str, second: str) -> Duel | None:
+    """Compare two entrants on the sets and seeds that both have; None if there are none."""
+    from scipy.stats import wilcoxon
+
+    places = curves.places([first, second])
+    if not places:
+        return None
+    both = Curves({e: {p: curves.errors[e][p] for p in places} for e in (first, second)}, curves.n_queries)
+    of_first, of_second = both.areas(first), both.areas(second)
+    areas = {name: (of_first[name], of_second[name]) for name in of_first}
+    leads = np.array([a - b for a, b in areas.values()])
+    leads = leads[leads != 0.0]
+    p_value = float(wilcoxon(leads).pvalue) if len(leads) > 1 else float("nan")
+    return Duel(first, second, areas, p_value)
+
 
 BUDGETS = (25, 50, 100)
 OURS = [entrant("default", policy) for policy in POLICIES]
@@ -66,14 +226,6 @@ class ActiveSummary:
         return duel(self.sets, entrant("default", "margin"), entrant("default", "variation_ratio"))
 
     @property
-    def notes(self) -> list[str]:
-        """What is to be said about the data, each once."""
-        found = {r.note for r in self.results if r.note}
-        if any(r.config.get("shortened") for r in self.results):
-            found.add("some runs were shortened: they show that it works, not how well")
-        return sorted(found)
-
-    @property
     def failed(self) -> dict[str, str]:
         """Runs without a result, and why."""
         return {
@@ -97,14 +249,14 @@ class ActiveSummary:
         fought = self.duel
         # Sets and seeds that all finished: the same initial rows and test rows for everyone.
         common = self.sets.places(self.compared)
-        described = {
+        described: dict[str, Any] = {
             "mean_rank": _ranks(self.sets, self.policies),
             "mean_rank_std": _ranks(self.sets, self.policies, spread=True),
             "mean_rank_of_pair": _ranks(self.sets, self.pair("default")),
             "mean_rank_of_pair_std": _ranks(self.sets, self.pair("default"), spread=True),
             "paper_recipe": {"mean_rank_of_pair": _ranks(self.sets, self.pair("paper"))},
             "area_under_curve": {
-                _key(e): float(np.mean(list(self.sets.areas(e, common).values())))
+                policy_key(e): float(np.mean(list(self.sets.areas(e, common).values())))
                 for e in self.compared
                 if common
             },
@@ -113,26 +265,25 @@ class ActiveSummary:
             "margin_against_variation_ratio": None if fought is None else fought.as_dict(),
             "round_seconds_1m": None if self.clock is None else self.clock.extra["median_s"],
             "poker": self._poker(),
-            "n_sets": {_key(e): len({name for name, _ in self.sets.errors[e]}) for e in self.entrants},
-            "n_seeds": {_key(e): len({seed for _, seed in self.sets.errors[e]}) for e in self.entrants},
+            "n_sets": {policy_key(e): len({name for name, _ in self.sets.errors[e]}) for e in self.entrants},
+            "n_seeds": {policy_key(e): len({seed for _, seed in self.sets.errors[e]}) for e in self.entrants},
             "n_queries": self.sets.n_queries,
             "core_hours": sum(r.total_s for r in self.results) / 3600.0,
-            "round_ms": {_key(e): self._round_ms(e) for e in self.entrants},
+            "round_ms": {policy_key(e): self._round_ms(e) for e in self.entrants},
             "n_runs": len(self.results),
-            "missing": {_key(e): names for e, names in self.missing().items()},
+            "missing": {policy_key(e): names for e, names in self.missing().items()},
             "failed": self.failed,
-            "machines": sorted({r.machine for r in self.results}),
-            "versions": sorted({r.versions["bayesvm"] for r in self.results if "bayesvm" in r.versions}),
-            "commits": sorted({r.commit for r in self.results if r.commit}),
-            "notes": self.notes,
+            **about_runs(self.results),
         }
-        return dict(plain(described))
+        if any(r.config.get("shortened") for r in self.results):
+            described["notes"] = sorted([*described["notes"], SHORTENED])
+        return dict(rounded(described))
 
     def _poker(self) -> dict[str, Any]:
         """Mean errors over seeds."""
         found: dict[str, Any] = {
             "error": {
-                _key(e): _at_budgets(np.mean(list(curves.values()), axis=0))
+                policy_key(e): _at_budgets(np.mean(list(curves.values()), axis=0))
                 for e, curves in sorted(self.poker.errors.items())
             },
             "n_seeds": len({seed for curves in self.poker.errors.values() for _, seed in curves}),
@@ -172,7 +323,7 @@ def summarise_active(results: Sequence[Result]) -> ActiveSummary:
     )
 
 
-def _key(name: str) -> str:
+def policy_key(name: str) -> str:
     """The policy alone under the default recipe."""
     return name.removeprefix("default/")
 

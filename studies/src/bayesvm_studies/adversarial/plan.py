@@ -1,4 +1,4 @@
-"""Which attacks the experiment consists of, and the models that they need."""
+"""What is attacked, how strongly, which runs that makes, and the models that they need."""
 
 from __future__ import annotations
 
@@ -6,107 +6,182 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from bayesvm_studies.adversarial.grid import ATTACKS, EPSILONS, FITTED_AT, VICTIMS, Victim
+from bayesvm_studies.adversarial import AdversarialSettings
+from bayesvm_studies.images import ImageSettings
+from bayesvm_studies.images.arrays import ImageSpool
 from bayesvm_studies.images.models import model_file
-from bayesvm_studies.images.plan import ImageSettings, make_image_plan
-from bayesvm_studies.images.recipes import GROUPS
-from bayesvm_studies.names import chosen_names
-from bayesvm_studies.plan import Plan
-from bayesvm_studies.task import Task
+from bayesvm_studies.images.plan import GROUPS
+from bayesvm_studies.images.plan import make_plan as make_image_plan
+from bayesvm_studies.results import Task
+from bayesvm_studies.runner import Plan, Stage
+from bayesvm_studies.study import chosen_names
 from bayesvm_studies.versions import code_version
 
-_MEASURED_BY = "bayesvm_studies.adversarial.measure"
+# Largest change of a pixel, which lies in [0, 1]. The paper's text gives no grid; this is ours.
+EPSILONS = {
+    "mnist": (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5),
+    "cifar10": (0.01, 0.02, 0.05, 0.1, 0.2, 0.3),
+}
+# Strengths of the attacks that the combined detector is fitted to: none that it is judged by.
+FITTED_AT = {
+    "mnist": (0.03, 0.075, 0.125, 0.175, 0.25, 0.35, 0.45),
+    "cifar10": (0.007, 0.015, 0.03, 0.07, 0.14, 0.25),
+}
+# Passes with dropout that an attacker follows the gradient of.
+ATTACK_PASSES = 4
+# False positives at which true ones are counted.
+FPR = 0.05
+COMBINED = "combined"
+SQUEEZED = "squeezed"
+SCORE_TITLES = {
+    "variation_ratio": "Variation ratio",
+    "log_variation_ratio": "Log variation ratio",
+    "entropy": "Entropy",
+    "mutual_information": "Mutual information",
+    "standardised_margin": "Standardised margin",
+    "latent_variance": "Latent variance",
+    "inducing_distance": "Distance to inducing points",
+    "step_response": "Response to a step",
+    "feature_shift": "Shift of features",
+    COMBINED: "Combined detector",
+    SQUEEZED: "Combined, with squeezing",
+}
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A way to change images.
+
+    Attributes
+    ----------
+    title : str
+    steps : int
+        Gradients that are followed.
+    rows : int or None
+        Test images that are attacked, the first; None: all.
+    seeds : int or None
+        Seeds of each model that are attacked, the first; None: all.
+    score : str or None
+        What it lowers once an image is misclassified: a score, or "mimic",
+        the distance of all scores from those of the clean image.
+    """
+
+    title: str
+    steps: int
+    rows: int | None = None
+    seeds: int | None = None
+    score: str | None = None
+
+
+ATTACKS = {
+    "fgsm": Attack("FGSM", 1),
+    # Dozens of gradients for every image: fewer images, one seed.
+    "pgd": Attack("PGD, 20 steps", 20, 1000, 1),
+    "adaptive": Attack("Adaptive: lowers the variation ratio", 40, 1000, 1, "log_variation_ratio"),
+    "mimic": Attack("Adaptive: imitates all scores", 40, 1000, 1, "mimic"),
+}
+_ALL = tuple(ATTACKS)
+
+
+@dataclass(frozen=True)
+class Victim:
+    """A model that is attacked.
+
+    Attributes
+    ----------
+    head : str
+        The head it is trained with, a name of the experiment on images.
+    attacks : tuple of str
+    tempered : bool
+        Whether probabilities have the temperature fitted on held-out rows.
+    together : bool
+        Whether all seeds are one model.
+    """
+
+    head: str
+    attacks: tuple[str, ...] = ("fgsm", "pgd")
+    tempered: bool = False
+    together: bool = False
+
+
+VICTIMS = {
+    "bayesvm": Victim("bayesvm", _ALL),
+    # Imitating everything takes many forward passes a step: of our two heads, the one.
+    "bayesvm_adam": Victim("bayesvm_adam", ("fgsm", "pgd", "adaptive")),
+    "softmax": Victim("softmax"),
+    # The temperature changes scores, and the gradients of an attack hardly: one attack shows it.
+    "softmax_tempered": Victim("softmax", ("fgsm",), tempered=True),
+    "ensemble": Victim("softmax", together=True),
+    "mc_dropout": Victim("mc_dropout"),
+}
+
+
+def score_title(name: str) -> str:
+    """The name of a score for the reader.
+
+    Examples
+    --------
+    >>> score_title("log_variation_ratio"), score_title("some_score")
+    ('Log variation ratio', 'Some score')
+    """
+    return SCORE_TITLES.get(name, name.replace("_", " ").capitalize())
+
+
+MEASURED_BY = "bayesvm_studies.adversarial.attack"
 # What an attack runs; models are known by their content.
 _CODE = (
-    "adversarial",
-    "core",
-    "nn/output.py",
-    *(
-        f"experiments/adversarial/{name}.py"
-        for name in ("grid", "measure", "attacked", "victim", "judge", "detectors")
-    ),
-    *(f"experiments/images/{name}.py" for name in ("outputs", "predict", "networks", "models", "spool")),
+    *("bayesvm.adversarial", "bayesvm._core", "bayesvm.nn._output", MEASURED_BY),
+    *(f"bayesvm_studies.images.{name}" for name in ("heads", "networks", "models", "arrays")),
 )
 UNTRAINED = "not trained yet"
 
 
-@dataclass(frozen=True)
-class AdversarialSettings:
-    """What a user may choose.
-
-    Attributes
-    ----------
-    groups : str
-        "all" or some networks (names of the groups of the experiment on images) with commas.
-    models : str or None
-        Some of ``VICTIMS`` with commas; None: all.
-    attacks : str
-        "all" or some of ``ATTACKS`` with commas.
-    seeds : int or None
-        At most so many of each model.
-    device : str
-    epochs : int or None
-        Of models that are missing and trained here, instead of the recipe's; marked in the results.
-    limit_rows : int or None
-        At most so many rows of every kind, for attacks and for models trained here; marked in the results.
-    """
-
-    groups: str = "all"
-    models: str | None = None
-    attacks: str = "all"
-    seeds: int | None = None
-    device: str = "cpu"
-    epochs: int | None = None
-    limit_rows: int | None = None
-
-
-class AdversarialPlan(NamedTuple):
-    """Two stages: models that are missing, and attacks."""
-
-    trained: Plan
-    attacked: Plan
-
-    @property
-    def tasks(self) -> list[Task]:
-        """All of them, in order."""
-        return [*self.trained.tasks, *self.attacked.tasks]
-
-
-def make_adversarial_plan(
-    settings: AdversarialSettings,
-    models: str | os.PathLike[str],
-    data: str | os.PathLike[str] | None = None,
-) -> AdversarialPlan:
-    """The attacks that the settings ask for, and trainings of the models that the folder lacks.
+def make_plan(settings: AdversarialSettings, data: str | os.PathLike[str] | None = None) -> Plan:
+    """The attacks that the settings ask for, and before them trainings of the models that are missing.
 
     Parameters
     ----------
     settings : AdversarialSettings
-    models : path-like
-        Folder in which ``bayesvm reproduce images`` has kept models.
     data : str, path-like or None
         Folder of the image sets.
     """
-    groups = chosen_names("network", settings.groups, tuple(GROUPS))
+    trained, attacked = _tasks(settings, data)
+    folder = Path(settings.models_from)
+    return Plan(
+        [
+            # A known training whose model is gone must be repeated: its results are not asked, but kept.
+            Stage(trained, results=folder / "trained.jsonl"),
+            # Attacks are known by the content of the models, which is known when they are trained.
+            Stage(attacked, replanned=(lambda: _tasks(settings, data)[1]) if trained else None),
+        ],
+        partial(ImageSpool, data, folder, elsewhere=False),
+    )
+
+
+def _tasks(
+    settings: AdversarialSettings, data: str | os.PathLike[str] | None
+) -> tuple[list[Task], list[Task]]:
+    """Trainings that are missing, and attacks."""
+    groups = chosen_names("network", settings.group, tuple(GROUPS))
     names = chosen_names("model", settings.models or "all", tuple(VICTIMS))
     attacks = chosen_names("attack", settings.attacks, tuple(ATTACKS))
     heads = list(dict.fromkeys(VICTIMS[name].head for name in names))
-    needed = make_image_plan(
-        ImageSettings(
-            parts=",".join(groups),
-            models=",".join(heads),
-            seeds=settings.seeds,
-            device=settings.device,
-            epochs=settings.epochs,
-            limit_rows=settings.limit_rows,
-        ),
-        data,
-    ).trained.tasks
-    files = {(t.protocol, t.model, t.split): _file(Path(models), t) for t in needed}
+    images = ImageSettings(
+        group=",".join(groups),
+        models=",".join(heads),
+        seeds=settings.seeds,
+        device=settings.device,
+        epochs=settings.epochs,
+        limit_rows=settings.limit_rows,
+    )
+    needed = make_image_plan(images, data).stages[0].tasks
+    folder = Path(settings.models_from)
+    files = {(t.protocol, t.model, t.split): _file(folder, t) for t in needed}
     missing = [t for t in needed if files[t.protocol, t.model, t.split][1] == UNTRAINED]
     attacked = [
         task
@@ -120,7 +195,7 @@ def make_adversarial_plan(
             files,
         )
     ]
-    return AdversarialPlan(Plan(missing), Plan(attacked))
+    return missing, attacked
 
 
 Files = dict[tuple[str, str, int], tuple[str, str]]
@@ -163,8 +238,8 @@ def _task(
         "members": [stem for stem, _ in members],
     }
     config = {
-        "estimator": f"{_MEASURED_BY}:measure",
-        "measured_by": _MEASURED_BY,
+        "estimator": f"{MEASURED_BY}:measure",
+        "measured_by": MEASURED_BY,
         "arguments": arguments,
         "shortened": settings.limit_rows is not None,
     }

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bayesvm_studies.adversarial.grid import ATTACKS, COMBINED, SCORE_TITLES, SQUEEZED, VICTIMS
-from bayesvm_studies.images.recipes import GROUPS
-from bayesvm_studies.result import Result
-from bayesvm_studies.summary import plain
+from bayesvm_studies.adversarial.plan import ATTACKS, COMBINED, SCORE_TITLES, SQUEEZED, VICTIMS
+from bayesvm_studies.images.plan import GROUPS
+from bayesvm_studies.page import about_runs, machines_with_gpu
+from bayesvm_studies.results import Result, rounded
 
 OURS = "bayesvm"
 # Sections of the summary: the networks that are judged, under the names that readers look for.
@@ -118,11 +118,6 @@ class AdversarialSummary:
         return [a for a in found if a is not None]
 
     @property
-    def notes(self) -> list[str]:
-        """What is to be said about the data, each once."""
-        return sorted({r.note for r in self.results if r.note})
-
-    @property
     def failed(self) -> list[str]:
         """Runs that failed, with the reason."""
         return [f"{r.protocol} on {r.model}, seed {r.split}: {r.error}" for r in self.results if not r.ok]
@@ -152,15 +147,6 @@ class AdversarialSummary:
         """Whether some rows were left out, or some models trained for less than their recipe."""
         return any(_short(r) for r in self.results)
 
-    @property
-    def machines(self) -> list[str]:
-        """Where results were made."""
-        found = set()
-        for r in self.results:
-            gpu = r.extra.get("gpu")
-            found.add(f"{r.machine}{f', {gpu}' if gpu else ''}, torch {r.versions.get('torch', '?')}")
-        return sorted(found)
-
     def as_dict(self) -> dict[str, Any]:
         """The summary as JSON can hold it; what is not known is null or left out."""
         described: dict[str, Any] = {name: self._section(group, "fgsm") for name, group in SECTIONS.items()}
@@ -188,11 +174,8 @@ class AdversarialSummary:
         described["failed"], described["missing"] = self.failed, self.missing
         described["other_weights"] = self.other_weights
         described["shortened"] = self.shortened
-        described["machines"] = self.machines
-        described["versions"] = sorted({r.versions["bayesvm"] for r in self.results})
-        described["commits"] = sorted({r.commit for r in self.results if r.commit})
-        described["notes"] = self.notes
-        return dict(plain(described))
+        described |= {**about_runs(self.results), "machines": machines_with_gpu(self.results)}
+        return dict(rounded(described))
 
     def _section(self, group: str, attack: str) -> dict[str, Any]:
         found = self.of(group, OURS, attack)

@@ -34,7 +34,7 @@ from bayesvm_studies.benchmarks.common import (
     write_json,
 )
 from bayesvm_studies.datasets import load
-from bayesvm_studies.store import read_lines, unpack_lines
+from bayesvm_studies.results import read_lines, unpack_lines
 
 __all__ = ["Contest", "Key", "Split", "load_split", "read_results", "run", "run_missing", "small_sets"]
 

@@ -42,7 +42,7 @@ from bayesvm_studies.benchmarks.race_models import (
     version,
     with_option,
 )
-from bayesvm_studies.store import compressed_path, read_lines
+from bayesvm_studies.results import compressed_path, read_lines
 
 __all__ = ["AIMS", "Curve", "Race", "geometric_mean", "race", "race_all", "summarise"]
 

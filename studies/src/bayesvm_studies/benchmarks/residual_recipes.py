@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from bayesvm.nn import BayesianSVMHead, Recipe, train
 from bayesvm.nn._loop import evaluate
 from bayesvm_studies.datasets import load_images
-from bayesvm_studies.images.augmentation import CropFlipCutout
-from bayesvm_studies.images.networks import residual9
+from bayesvm_studies.images.networks import CropFlipCutout, residual9
 
 HELD_OUT, EPOCHS, RATE = 10_000, 30, 5e-3
 # Width, side of the hole, weight decay.

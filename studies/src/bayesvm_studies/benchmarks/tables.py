@@ -13,7 +13,7 @@ from typing import Any
 
 from bayesvm_studies.benchmarks.common import RESULTS, ROOT, Record
 from bayesvm_studies.benchmarks.race import AIMS
-from bayesvm_studies.store import read_lines
+from bayesvm_studies.results import read_lines
 
 __all__ = ["PAGES", "with_tables"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bayesvm_studies.images.outputs import SoftmaxOutput
+from bayesvm_studies.images.heads import SoftmaxOutput
 
 # Prior precisions that are tried, from almost no prior to one that leaves the plain softmax.
 _PRECISIONS = tuple(10.0 ** (k / 4) for k in range(-16, 21))

@@ -1,10 +1,12 @@
-"""Trained models as files, so that evaluations and later studies can load them."""
+"""Trained models: how they are built, kept in files, and what they say about many images."""
 
 from __future__ import annotations
 
 import json
 import os
-from importlib import import_module
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from bayesvm._files import replacing
+from bayesvm.nn import BayesianSVMHead
+from bayesvm_studies.images import networks
+from bayesvm_studies.images.heads import SoftmaxHead, SoftmaxOutput, joined
 
 
 class Model(NamedTuple):
@@ -52,19 +57,16 @@ def build_model(arguments: dict[str, Any], n_classes: int, device: torch.device)
     n_classes : int
     device : torch.device
     """
-    networks = import_module("bayesvm_studies.images.networks")
-    module, name = arguments["head"].split(":")
+    # By its name alone: modules move, and kept models stay.
+    own_head = arguments["head"].rpartition(":")[2] == "BayesianSVMHead"
     seed = int(arguments["random_state"])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # on the CPU, so that every device starts from the same weights
         network, n_features = getattr(networks, arguments["network"])(dropout=arguments["dropout"])
-        if name == "BayesianSVMHead":
-            own: dict[str, Any] = {"seed": seed}
-        else:
-            own = {"dropout": arguments["dropout"]}
-        head = getattr(import_module(module), name)(
-            n_features, n_classes, **own, **arguments["head_arguments"]
-        )
+        make_head: Any = partial(BayesianSVMHead, seed=seed)
+        if not own_head:
+            make_head = partial(SoftmaxHead, dropout=arguments["dropout"])
+        head = make_head(n_features, n_classes, **arguments["head_arguments"])
     return Model(network.to(device), head.to(device), arguments)
 
 
@@ -123,3 +125,63 @@ def load_model(path: str | os.PathLike[str], device: str | torch.device = "cpu")
 def _on_cpu(module: nn.Module) -> dict[str, Tensor]:
     state = module.state_dict()
     return {name: v.detach().cpu() if isinstance(v, Tensor) else v for name, v in state.items()}
+
+
+# Passes with dropout over which predictions are averaged.
+PASSES = 32
+_ROWS = 2000
+
+
+@contextmanager
+def evaluated(model: Model) -> Iterator[None]:
+    """Set a model to evaluation without gradients, and back to what it was."""
+    before = [(module, module.training) for module in (model.network, model.head)]
+    model.train(False)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, training in before:
+            module.train(training)
+
+
+@contextmanager
+def _dropping(model: Model) -> Iterator[None]:
+    """Evaluation in which dropout stays on; batch normalisation uses its running statistics."""
+    try:
+        for module in model.dropouts:
+            module.train()
+        yield
+    finally:
+        for module in model.dropouts:
+            module.eval()
+
+
+def features_of(model: Model, X: Tensor, rows: int = _ROWS) -> Tensor:
+    """Features of images in single precision, (N, D); the network computes as it was trained."""
+    bf16 = model.arguments.get("recipe", {}).get("precision") == "bf16"
+    parts = []
+    for block in X.split(rows):
+        with torch.autocast(X.device.type, dtype=torch.bfloat16, enabled=bf16):
+            parts.append(model.network(block))
+    return torch.cat(parts).float()
+
+
+def output_of(model: Model, X: Tensor, rows: int = _ROWS) -> Any:
+    """The output of the head for images; with dropout over several passes.
+
+    Parameters
+    ----------
+    model : Model
+        Inside :func:`evaluated`.
+    X : Tensor of shape (N, channels, height, width)
+    rows : int
+        At a time.
+    """
+    if not model.drops:
+        return joined([model.head(block) for block in features_of(model, X, rows).split(rows)])
+    device = X.device
+    with _dropping(model), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(0)  # always the same passes
+        outputs = [model.head(features_of(model, X, rows)) for _ in range(PASSES)]
+    return SoftmaxOutput(torch.cat([o.logits for o in outputs], 1), outputs[0].temperature)

@@ -1,119 +1,180 @@
-"""Which runs the experiment on images consists of."""
+"""What is trained and which runs that makes: networks, heads and settings written down once."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
-from bayesvm_studies.images.recipes import (
-    DERIVED,
-    GROUPS,
-    HEADS,
-    N_INDUCING,
-    OWN_HEADS,
-    PACE,
-    PLAIN,
-    TIMED_BATCH,
-    TIMED_ROWS,
-    WARMUP_EPOCHS,
-    WARMUP_STUDY_EPOCHS,
-    Group,
-)
-from bayesvm_studies.images.spool import SYNTHETIC, image_digest
-from bayesvm_studies.names import chosen_names
-from bayesvm_studies.plan import Plan
-from bayesvm_studies.task import Task
+from bayesvm_studies.images import ImageSettings
+from bayesvm_studies.images.arrays import SYNTHETIC, ImageSpool, image_digest
+from bayesvm_studies.results import Task, plain_path
+from bayesvm_studies.runner import Plan, Stage
+from bayesvm_studies.study import chosen_names
 from bayesvm_studies.versions import code_version
 
+SEEDS = 3
+N_INDUCING = 64
+# The study of the warm-up: epochs over which the divergence gets its weight, and epochs of a run.
+WARMUP_EPOCHS = 2
+WARMUP_STUDY_EPOCHS = 5
+# Clocks: rows of an epoch (150 steps) and batch; endings of those that use the
+# recipe's own batch, and of those whose steps are not replayed as a graph.
+TIMED_ROWS = 19_200
+TIMED_BATCH = 128
+PACE = "_pace"
+PLAIN = "_plain"
+
+SVM = "bayesvm.nn:BayesianSVMHead"
+SOFTMAX = "bayesvm_studies.images.heads:SoftmaxHead"
+
+
+@dataclass(frozen=True)
+class HeadSpec:
+    """A last layer that is trained with the network.
+
+    Attributes
+    ----------
+    title : str
+        For tables and figures.
+    estimator : str
+        "module:name" of the class.
+    arguments : dict
+        For its constructor.
+    dropout : bool
+        Whether the network has dropout, which then stays on for predictions.
+    """
+
+    title: str
+    estimator: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    dropout: bool = False
+
+
+HEADS = {
+    "softmax": HeadSpec("Softmax", SOFTMAX),
+    "bayesvm": HeadSpec("Bayesian SVM", SVM, {"n_inducing": N_INDUCING, "posterior": "natural"}),
+    "bayesvm_adam": HeadSpec("Bayesian SVM (Adam)", SVM, {"n_inducing": N_INDUCING, "posterior": "gradient"}),
+    "mc_dropout": HeadSpec("MC dropout", SOFTMAX, dropout=True),
+}
+# Made of trained softmax networks without training anything.
+DERIVED = {"laplace": "Last-layer Laplace", "ensemble": "Deep ensemble"}
+OWN_HEADS = ("bayesvm", "bayesvm_adam")
+_TEMPERED = "_tempered"
+
+
+def title_of(model: str) -> str:
+    """The name of a model for the reader.
+
+    Examples
+    --------
+    >>> title_of("softmax_tempered")
+    'Softmax + T'
+    """
+    plain = model.removesuffix(_TEMPERED)
+    title = HEADS[plain].title if plain in HEADS else DERIVED.get(plain, plain)
+    return f"{title} + T" if model.endswith(_TEMPERED) else title
+
+
+@dataclass(frozen=True)
+class Group:
+    """A network on a data set.
+
+    Attributes
+    ----------
+    title, data, network : str
+    recipe : dict
+        Settings of :class:`bayesvm.nn.Recipe` that differ from its defaults.
+    seeds : dict of str to int
+        Heads, and how many seeds each is trained with.
+    augment : bool
+        Whether training images are cropped, mirrored and cut out.
+    dropout : float
+        Share that is dropped where a head wants dropout.
+    """
+
+    title: str
+    data: str
+    network: str
+    recipe: dict[str, Any]
+    seeds: dict[str, int]
+    augment: bool = False
+    dropout: float = 0.5
+
+
+_ALL = dict.fromkeys(HEADS, SEEDS)
+GROUPS = {
+    "mnist": Group(
+        "MNIST, the paper’s network",
+        "mnist",
+        "paper_mnist",
+        {"epochs": 10, "batch_size": 128, "rate": 1e-3, "schedule": "one_cycle", "graph": True},
+        _ALL,
+    ),
+    "cifar10": Group(
+        "CIFAR-10, the paper’s network",
+        "cifar10",
+        "paper_cifar10",
+        {
+            "epochs": 20,
+            "batch_size": 128,
+            "rate": 1e-3,
+            "schedule": "one_cycle",
+            "precision": "bf16",
+            "graph": True,
+        },
+        _ALL,
+    ),
+    "cifar10_residual": Group(
+        "CIFAR-10, residual network",
+        "cifar10",
+        "residual9",
+        {
+            "epochs": 50,
+            "batch_size": 256,
+            "rate": 5e-3,
+            "schedule": "one_cycle",
+            "precision": "bf16",
+            "weight_decay": 0.15,
+            "graph": True,
+        },
+        # Others than the two that are compared once: they cost as much.
+        {**_ALL, "bayesvm_adam": 1, "mc_dropout": 1},
+        augment=True,
+        dropout=0.1,
+    ),
+}
+
+
 PARTS = (*GROUPS, "warmup", "timing")
-_MEASURED_BY = "bayesvm_studies.images.measure"
-_HERE = "experiments/images"
-# What a run of a competitor executes, and what our heads add to it.
-_COMMON = tuple(
-    f"{_HERE}/{name}.py"
-    for name in (
-        "heads",
-        "outputs",
-        "networks",
-        "augmentation",
-        "trained",
-        "predict",
-        "calibration",
-        "evaluate",
-        "models",
-    )
-)
-_LOOP = tuple(
-    f"nn/{name}.py"
-    for name in (
-        "training",
-        "loop",
-        "replay",
-        "optimiser",
-        "schedule",
-        "batches",
-        "recipe",
-        "scope",
-        "evaluating",
-    )
+# Measures of doubt by which images from elsewhere are told; the larger, the more doubtful.
+SCORES = ("entropy", "log_variation_ratio", "mutual_information", "largest_probability")
+MEASURED_BY = "bayesvm_studies.images.training"
+_COMMON = (MEASURED_BY, *(f"bayesvm_studies.images.{name}" for name in ("heads", "networks", "models")))
+# Files of ``bayesvm.nn`` that only our heads run: other heads are known by the training loop alone.
+_OF_OUR_HEADS = (
+    *("_bound", "_calibration", "_features", "_head", "_hybrid", "_hybrid_files", "_hybrid_network"),
+    *("_output", "_posterior", "_settling"),
 )
 # Turns of every head on the clock; steps one by one take long.
 ROUNDS, PLAIN_ROUNDS = 5, 2
 _SYNTHETIC = {"n_classes": 1000, "n_inducing": 256}
 
 
-@dataclass(frozen=True)
-class ImageSettings:
-    """What a user may choose.
+def make_plan(
+    settings: ImageSettings,
+    data: str | os.PathLike[str] | None = None,
+    results: str | os.PathLike[str] = "results/images.jsonl",
+) -> Plan:
+    """The runs that the settings ask for; data sets that are needed must be there.
 
-    Attributes
-    ----------
-    parts : str
-        "all" or some of ``PARTS`` with commas between them.
-    subset : str
-        "all" or data sets with commas between them.
-    models : str or None
-        Heads and what is made of them, with commas; None: all.
-    seeds : int or None
-        At most so many of each head.
-    device : str
-    epochs : int or None
-        Instead of the recipe's; marked in the results.
-    limit_rows : int or None
-        At most so many rows of every kind; marked in the results.
-    compile : str or None
-        Mode of ``torch.compile`` for networks and heads.
+    Three stages: what is trained, what is made of it, and clocks, which must have the machine for themselves.
     """
-
-    parts: str = "all"
-    subset: str = "all"
-    models: str | None = None
-    seeds: int | None = None
-    device: str = "cpu"
-    epochs: int | None = None
-    limit_rows: int | None = None
-    compile: str | None = None
-
-
-class ImagePlan(NamedTuple):
-    """Three stages: what is trained, what is made of it, and what must have the machine for itself."""
-
-    trained: Plan
-    derived: Plan
-    timed: Plan
-
-    @property
-    def tasks(self) -> list[Task]:
-        """All of them, in order."""
-        return [task for plan in self for task in plan.tasks]
-
-
-def make_image_plan(settings: ImageSettings, data: str | os.PathLike[str] | None = None) -> ImagePlan:
-    """The runs that the settings ask for; data sets that are needed must be there."""
-    parts = chosen_names("part", settings.parts, PARTS)
+    parts = chosen_names("part", settings.group, PARTS)
     subset = chosen_names("image set", settings.subset, tuple(dict.fromkeys(g.data for g in GROUPS.values())))
     models = chosen_names("model", settings.models or "all", (*HEADS, *DERIVED))
     maker = _Maker(settings, data)
@@ -134,7 +195,9 @@ def make_image_plan(settings: ImageSettings, data: str | os.PathLike[str] | None
         timed.append(maker.timing_many_classes())
     # The longest first, so that none is left running alone at the end.
     trained.sort(key=lambda task: (task.protocol != "cifar10_residual", task.data))
-    return ImagePlan(Plan(trained), Plan(derived), Plan(timed))
+    keep = plain_path(results).with_suffix(".models") if settings.keep is None else Path(settings.keep)
+    spool = partial(ImageSpool, data, keep, elsewhere=bool(trained or derived))
+    return Plan([Stage(trained), Stage(derived), Stage(timed, alone=True)], spool)
 
 
 class _Maker:
@@ -227,14 +290,16 @@ class _Maker:
         if data not in self._digests:
             self._digests[data] = image_digest(data, self._data)
         config = {
-            "estimator": f"{_MEASURED_BY}:measure",
-            "measured_by": _MEASURED_BY,
+            "estimator": f"{MEASURED_BY}:measure",
+            "measured_by": MEASURED_BY,
             "arguments": {**arguments, "device": settings.device, "limit_rows": settings.limit_rows},
             "shortened": settings.epochs is not None or settings.limit_rows is not None,
         }
         ours = model not in ("softmax", "mc_dropout", *DERIVED)
-        versions = {
-            "bayesvm": code_version("nn", "core", *_COMMON) if ours else code_version(*_LOOP, *_COMMON),
-            "torch": version("torch"),
-        }
+        code = (
+            code_version("bayesvm.nn", "bayesvm._core", *_COMMON)
+            if ours
+            else code_version("bayesvm.nn", *_COMMON, without=_OF_OUR_HEADS)
+        )
+        versions = {"bayesvm": code, "torch": version("torch")}
         return Task(data, self._digests[data], protocol, seed, model, config, versions)

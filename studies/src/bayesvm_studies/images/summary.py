@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from bayesvm_studies.images.evaluate import SCORES
-from bayesvm_studies.images.recipes import DERIVED, GROUPS, HEADS, OWN_HEADS, PACE, PLAIN
-from bayesvm_studies.result import Result
-from bayesvm_studies.scoring import Pooled, pool
-from bayesvm_studies.summary import plain
+from bayesvm_studies.images.plan import DERIVED, GROUPS, HEADS, OWN_HEADS, PACE, PLAIN, SCORES
+from bayesvm_studies.page import about_runs, machines_with_gpu
+from bayesvm_studies.results import Result, rounded
+from bayesvm_studies.statistics import Pooled, pool
 
 TEMPERED = "_tempered"
 
@@ -91,20 +90,6 @@ class ImageSummary:
     clocks: dict[str, Result]
     results: tuple[Result, ...]
 
-    @property
-    def notes(self) -> list[str]:
-        """What is to be said about the data, each once."""
-        return sorted({r.note for r in self.results if r.note})
-
-    @property
-    def machines(self) -> list[str]:
-        """Where results were made: processors, and GPUs with the version of torch."""
-        found = set()
-        for r in self.results:
-            gpu = r.extra.get("gpu")
-            found.add(f"{r.machine}{f', {gpu}' if gpu else ''}, torch {r.versions.get('torch', '?')}")
-        return sorted(found)
-
     def epoch_seconds(self, group: str, model: str) -> float:
         """Median seconds of an epoch, alone on the machine where a clock ran, else as it was trained."""
         runs = self.groups[group].curves.get(model, [])
@@ -141,11 +126,8 @@ class ImageSummary:
         }
         described["epoch_time_ratio_1000_classes"] = self.epoch_time_ratio("1000_classes")
         described["n_runs"] = len(self.results)
-        described["machines"] = self.machines
-        described["versions"] = sorted({r.versions["bayesvm"] for r in self.results})
-        described["commits"] = sorted({r.commit for r in self.results if r.commit})
-        described["notes"] = self.notes
-        return dict(plain(described))
+        described |= {**about_runs(self.results), "machines": machines_with_gpu(self.results)}
+        return dict(rounded(described))
 
 
 def summarise_images(results: Sequence[Result]) -> ImageSummary:

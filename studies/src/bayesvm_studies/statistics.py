@@ -1,0 +1,201 @@
+"""Scores as sums that add up over folds, ranks of models over sets, and which results count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import friedmanchisquare, rankdata, studentized_range
+
+from bayesvm.metrics import ReliabilityCurve, wilson_interval
+from bayesvm_studies.results import Result
+
+N_BINS = 15
+FloatArray = npt.NDArray[np.floating]
+
+
+def score_sums(y: npt.NDArray[Any], proba: FloatArray, classes: npt.NDArray[Any]) -> dict[str, Any]:
+    """Sums of a fold that :class:`Result` keeps.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_rows,)
+        Labels, all among the classes.
+    proba : ndarray of shape (n_rows, n_classes)
+        Rows are made to sum to one: quadrature and single precision leave some that do not quite.
+    classes : ndarray of shape (n_classes,)
+        All classes of the set, sorted.
+    """
+    proba = np.asarray(proba, dtype=np.float64)
+    if proba.shape != (len(y), len(classes)):
+        raise ValueError(f"probabilities of shape {proba.shape} for {len(y)} rows and {len(classes)} classes")
+    if not np.isfinite(proba).all() or (proba < 0).any():
+        raise ValueError("probabilities that are negative or not finite")
+    total = proba.sum(1, keepdims=True)
+    if (np.abs(total - 1.0) > 0.01).any():
+        raise ValueError(f"probabilities that sum to {total.min():.3g} ... {total.max():.3g}")
+    proba = proba / total
+    label = np.searchsorted(classes, y)
+    of_label = proba[np.arange(len(y)), label]
+    # As in scikit-learn: a true class that was given no probability at all costs 36 nats.
+    log_loss = -np.log(np.maximum(of_label, np.finfo(np.float64).eps))
+    brier = (proba**2).sum(1) - 2.0 * of_label + 1.0
+    right, confidence = proba.argmax(1) == label, proba.max(1)
+    edges = np.linspace(0.0, 1.0, N_BINS + 1)
+    bin_of = np.searchsorted(edges[1:-1], confidence, side="left")
+    counts = np.bincount(bin_of, minlength=N_BINS)
+    hits = np.bincount(bin_of, weights=right, minlength=N_BINS)
+    sums = np.bincount(bin_of, weights=confidence, minlength=N_BINS)
+    return {
+        "n_test": len(y),
+        "correct": int(right.sum()),
+        "log_loss_sum": float(log_loss.sum()),
+        "brier_sum": float(brier.sum()),
+        "bins": [[int(b), int(counts[b]), int(hits[b]), float(sums[b])] for b in np.flatnonzero(counts)],
+    }
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Scores over the test rows of several folds together.
+
+    Attributes
+    ----------
+    n_rows : int
+    accuracy, log_loss, brier, ece : float
+    bins : ndarray of shape (15, 3)
+        Rows, right answers and sum of confidences of each bin.
+    """
+
+    n_rows: int
+    accuracy: float
+    log_loss: float
+    brier: float
+    bins: FloatArray
+
+    @property
+    def ece(self) -> float:
+        """Expected calibration error with 15 bins of equal width."""
+        return float(np.abs(self.bins[:, 1] - self.bins[:, 2]).sum() / self.n_rows)
+
+    def curve(self) -> ReliabilityCurve:
+        """Accuracy against confidence."""
+        return reliability(self.bins)
+
+
+def pool(results: Iterable[Result]) -> Pooled:
+    """Pool folds that have scores."""
+    folds = list(results)
+    if not folds or not all(fold.ok for fold in folds):
+        raise ValueError("only folds with scores can be pooled, and at least one")
+    n_rows = sum(fold.n_test for fold in folds)
+    return Pooled(
+        n_rows=n_rows,
+        accuracy=sum(fold.correct for fold in folds) / n_rows,
+        log_loss=sum(fold.log_loss_sum for fold in folds) / n_rows,
+        brier=sum(fold.brier_sum for fold in folds) / n_rows,
+        bins=_add_bins([fold.bins for fold in folds]),
+    )
+
+
+def _add_bins(folds: Sequence[list[list[float]]]) -> FloatArray:
+    bins = np.zeros((N_BINS, 3))
+    for fold in folds:
+        for b, *sums in fold:
+            bins[int(b)] += sums
+    return bins
+
+
+def reliability(bins: FloatArray) -> ReliabilityCurve:
+    """A reliability curve from rows, right answers and sums of confidences per bin."""
+    count = bins[:, 0]
+    n = np.where(count > 0, count, np.nan)
+    low, high = wilson_interval(bins[:, 1], count)
+    edges = np.linspace(0.0, 1.0, N_BINS + 1)
+    return ReliabilityCurve(edges, count, bins[:, 2] / n, bins[:, 1] / n, low, high)
+
+
+def rank_rows(scores: Any) -> FloatArray:
+    """Ranks within each row, 1 for the lowest score; ties share their mean, NaN is worse than anything.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_sets, n_models)
+        Lower is better; NaN where a model has no score.
+
+    Examples
+    --------
+    >>> rank_rows([[0.1, 0.3, 0.1], [0.2, np.nan, np.nan]]).tolist()
+    [[1.5, 3.0, 1.5], [1.0, 2.5, 2.5]]
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    return np.asarray(rankdata(np.where(np.isnan(scores), np.inf, scores), axis=1))
+
+
+class Comparison(NamedTuple):
+    """Models compared over sets.
+
+    Attributes
+    ----------
+    models : list of str
+    mean_rank : ndarray of shape (n_models,)
+    n_sets : int
+    p_value : float
+        Friedman's test that all models are equally good; NaN if there are
+        fewer than three models or two sets.
+    critical_difference : float
+        Mean ranks that differ by more are told apart at the level .05 (Nemenyi).
+    """
+
+    models: list[str]
+    mean_rank: FloatArray
+    n_sets: int
+    p_value: float
+    critical_difference: float
+
+    def as_dict(self) -> dict[str, float]:
+        """Mean ranks by model."""
+        return {model: float(rank) for model, rank in zip(self.models, self.mean_rank, strict=True)}
+
+
+def compare(models: list[str], scores: Any, level: float = 0.05) -> Comparison:
+    r"""Mean ranks with Friedman's test and Nemenyi's critical difference.
+
+    With k models on N sets, the critical difference is
+    :math:`q \sqrt{k (k + 1) / 6 N}`, q being the quantile of the studentised
+    range for k groups and infinitely many degrees of freedom over
+    :math:`\sqrt 2` (Demšar, 2006).
+
+    Parameters
+    ----------
+    models : list of str
+    scores : array-like of shape (n_sets, n_models)
+        Lower is better; NaN where a model has no score.
+    level : float, default=0.05
+    """
+    n_sets, k = np.shape(scores)
+    if n_sets == 0 or k == 0:
+        return Comparison(models, np.full(k, np.nan), 0, float("nan"), float("nan"))
+    ranks = rank_rows(scores)
+    p_value = difference = float("nan")
+    if n_sets > 1 and k > 1:
+        q = float(studentized_range.ppf(1.0 - level, k, np.inf)) / 2.0**0.5
+        difference = q * (k * (k + 1) / (6.0 * n_sets)) ** 0.5
+    if n_sets > 1 and k > 2:
+        # All ties in every row leave nothing to test.
+        equal = bool((ranks == ranks[:, :1]).all())
+        p_value = 1.0 if equal else float(friedmanchisquare(*ranks.T).pvalue)
+    return Comparison(models, ranks.mean(0), n_sets, p_value, difference)
+
+
+def newest(results: Iterable[Result]) -> dict[tuple[str, int, str], Result]:
+    """By set, split and model, the last of all versions and configurations."""
+    chosen: dict[tuple[str, int, str], Result] = {}
+    for result in results:
+        place = (result.data, result.split, result.model)
+        if place not in chosen or result.started >= chosen[place].started:
+            chosen[place] = result
+    return chosen
