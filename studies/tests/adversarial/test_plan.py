@@ -108,17 +108,3 @@ def test_an_ensemble_has_more_than_one_member(data, tmp_path):
 def test_fewer_rows_are_marked(data, tmp_path):
     plan = made(data, tmp_path, group="mnist", models="bayesvm", limit_rows=30)
     assert all(t.config["shortened"] for t in plan.tasks)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"group": "mnits"}, "there is no network 'mnits'; did you mean 'mnist'?"),
-        ({"models": "laplace"}, "there is no model 'laplace'"),
-        ({"attacks": "fgm"}, "there is no attack 'fgm'; did you mean 'fgsm'?"),
-        ({"attacks": ","}, "names no attack"),
-    ],
-)
-def test_errors(data, tmp_path, settings, message):
-    with pytest.raises(ValueError, match=message.replace("?", r"\?")):
-        made(data, tmp_path, **settings)

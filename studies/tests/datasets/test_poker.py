@@ -136,3 +136,25 @@ def test_labels_that_the_rules_do_not_give_are_refused():
 
 def test_the_size_is_that_of_the_paper():
     assert N_ROWS == 1_025_009
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda hand: hand[:9], r"shape \(1, 9\)"),
+        (lambda hand: [*hand, 1, 1], r"shape \(1, 12\)"),
+        (lambda hand: [0, *hand[1:]], "no suit 0; a suit is a whole number from 1 to 4"),
+        (lambda hand: [5, *hand[1:]], "no suit 5"),
+        (lambda hand: [*hand[:9], 14], "no rank 14; a rank is a whole number from 1 to 13"),
+        (lambda hand: [*hand[:9], 0], "no rank 0"),
+        (lambda hand: [*hand[:9], 2.5], "no rank 2.5"),
+        (lambda hand: [*hand[:9], np.nan], "no rank nan"),
+    ],
+)
+def test_only_cards_make_a_hand(change, message):
+    hand = [1, 10, 1, 11, 1, 13, 1, 12, 1, 1]
+    assert poker_hand([hand]).tolist() == [9]
+    with pytest.raises(ValueError, match=message):
+        poker_hand([change(hand)])
+    with pytest.raises(ValueError, match="shape"):
+        poker_hand(hand)

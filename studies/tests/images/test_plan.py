@@ -71,19 +71,6 @@ def test_only_what_is_needed_must_be_there(tmp_path):
     assert made(folder, subset="mnist").tasks
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"group": "mnst"}, "there is no part 'mnst'; did you mean 'mnist'?"),
-        ({"subset": "imagenet"}, "there is no image set 'imagenet'"),
-        ({"models": "bayesvn"}, "did you mean 'bayesvm'?"),
-    ],
-)
-def test_names_that_do_not_exist(data, settings, message):
-    with pytest.raises(ValueError, match=message.replace("?", r"\?")):
-        made(data, **settings)
-
-
 def test_what_makes_another_run(data):
     def keys(**settings):
         return {t.key for t in made(data, group="mnist", models="softmax", **settings).tasks}

@@ -8,7 +8,6 @@ import torch
 
 from bayesvm_studies.images import ImageSettings
 from bayesvm_studies.images.arrays import read_images
-from bayesvm_studies.images.heads import SoftmaxOutput, joined
 from bayesvm_studies.images.models import PASSES, evaluated, load_model, model_file, output_of
 from bayesvm_studies.images.plan import make_plan
 from bayesvm_studies.images.training import evaluate, measure, warm_up
@@ -152,14 +151,6 @@ def test_a_clock_for_many_classes(tiny_data, tmp_path, monkeypatch):
     assert result.n_classes == 60
     assert result.n_train == 256
     assert result.extra["ratio"]["bayesvm"] > 0.0
-
-
-def test_outputs_of_blocks_are_put_together():
-    logits = torch.randn(10, 2, 3)
-    whole = SoftmaxOutput(logits, torch.tensor(2.0))
-    parts = [SoftmaxOutput(block, torch.tensor(2.0)) for block in logits.split(4)]
-    assert torch.equal(joined(parts).logits, whole.logits)
-    assert float(joined(parts).temperature) == 2.0
 
 
 def test_a_training_that_was_killed_goes_on(plan, folder, kept, monkeypatch):

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from bayesvm import BayesianSVC
-from bayesvm_studies.datasets import poker_hand
-from bayesvm_studies.structured.contestants import contestants, split_rows, splits_of
+from bayesvm import BayesianSVC, BinaryBayesianSVC
+from bayesvm_studies.structured import StructuredSettings
+from bayesvm_studies.structured.contestants import contestants, missing, split_rows, splits_of, versions_of
 from bayesvm_studies.structured.measure import build
+from bayesvm_studies.structured.one_vs_rest import PROCESSES, IndependentOneVsRest
 from bayesvm_studies.structured.plan import chosen_sets, make_plan
-from bayesvm_studies.versions import check_device, missing, versions_of
+from bayesvm_studies.versions import check_device
 
 
 def test_sets_by_word_and_by_name():
@@ -56,8 +57,12 @@ def test_the_papers_split_is_stratified_and_leaves_single_rows_out():
     assert (train == again[0]).all()
 
 
+def made(data, **settings):
+    return make_plan(StructuredSettings(**{"protocol": "olson", "subset": "iris", **settings}), data)
+
+
 def test_a_plan(sets):
-    plan = make_plan(["olson"], subset="iris", models="bayesvm,random_forest", folds=2, data=sets)
+    plan = made(sets, models="bayesvm,random_forest", folds=2)
     assert [(t.split, t.model) for t in plan.tasks] == [
         *[(0, "bayesvm"), (0, "random_forest")],
         *[(1, "bayesvm"), (1, "random_forest")],
@@ -67,15 +72,15 @@ def test_a_plan(sets):
     assert {"bayesvm", "torch"} <= set(ours.versions)
     assert set(theirs.versions) == {"numpy", "scikit-learn"}
     for given, meant in ((5.0, 5.0), (0.0, None)):
-        plan = make_plan(["olson"], subset="iris", models="bayesvm", timeout=given, data=sets)
+        plan = made(sets, models="bayesvm", timeout=given)
         assert plan.tasks[0].timeout == meant
 
 
-def test_device_and_epochs_are_part_of_the_key(sets):
-    options = {"subset": "iris", "models": "multi_class,default", "data": sets}
+def test_device_and_epochs_are_part_of_the_key(sets, monkeypatch):
+    monkeypatch.setattr("bayesvm_studies.structured.plan.check_device", lambda device: None)
     plain, gpu, short = (
-        make_plan(["paper"], **options, **more).tasks
-        for more in ({}, {"device": "cuda"}, {"shorten": {"iris": 20}})
+        made(sets, protocol="paper", models="multi_class,default", **more).tasks
+        for more in ({}, {"device": "cuda"}, {"shorten": ("iris=20",)})
     )
     assert len({t[0].key for t in (plain, gpu, short)}) == 3
     assert gpu[0].config["arguments"]["device"] == "cuda"
@@ -85,59 +90,11 @@ def test_device_and_epochs_are_part_of_the_key(sets):
     assert "shortened" not in plain[0].config
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"models": "forest"}, "no model 'forest'"),
-        ({"models": "bayesvm", "shorten": {"irs": 3}}, "no set 'irs'"),
-    ],
-)
-def test_names_that_do_not_exist(options, message, sets):
-    with pytest.raises(ValueError, match=message):
-        make_plan(["olson"], subset="iris", data=sets, **options)
-
-
-@pytest.mark.parametrize(
-    ("protocols", "shorten", "message"),
-    [
-        (["olson"], {"iris": 3}, "needs the protocol paper"),
-        (["paper"], {"glass": 3}, "'glass' is not part of this run"),
-        (["paper", "olson"], {"iris": 1001}, "1001 epochs for iris is not valid"),
-        (["paper"], {"iris": 0}, "0 epochs for iris is not valid"),
-    ],
-)
-def test_what_cannot_be_shortened(protocols, shorten, message, sets):
-    with pytest.raises(ValueError, match=message):
-        make_plan(protocols, subset="iris", data=sets, shorten=shorten)
-
-
 def test_a_device_must_work():
     check_device("cpu")
     for device in ("foo", "cuda:99", "meta"):
         with pytest.raises(ValueError, match=f"device '{device}' does not work here"):
             check_device(device)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda hand: hand[:9], r"shape \(1, 9\)"),
-        (lambda hand: [*hand, 1, 1], r"shape \(1, 12\)"),
-        (lambda hand: [0, *hand[1:]], "no suit 0; a suit is a whole number from 1 to 4"),
-        (lambda hand: [5, *hand[1:]], "no suit 5"),
-        (lambda hand: [*hand[:9], 14], "no rank 14; a rank is a whole number from 1 to 13"),
-        (lambda hand: [*hand[:9], 0], "no rank 0"),
-        (lambda hand: [*hand[:9], 2.5], "no rank 2.5"),
-        (lambda hand: [*hand[:9], np.nan], "no rank nan"),
-    ],
-)
-def test_only_cards_make_a_hand(change, message):
-    hand = [1, 10, 1, 11, 1, 13, 1, 12, 1, 1]
-    assert poker_hand([hand]).tolist() == [9]
-    with pytest.raises(ValueError, match=message):
-        poker_hand([change(hand)])
-    with pytest.raises(ValueError, match="shape"):
-        poker_hand(hand)
 
 
 def test_the_recipe_is_that_of_the_estimator():
@@ -148,13 +105,15 @@ def test_the_recipe_is_that_of_the_estimator():
 
 def test_what_is_not_installed_is_told(monkeypatch):
     contestant = contestants("olson")["lightgbm"]
-    monkeypatch.setattr("bayesvm_studies.versions.find_spec", lambda name: name != "lightgbm" or None)
+    monkeypatch.setattr(
+        "bayesvm_studies.structured.contestants.find_spec", lambda name: name != "lightgbm" or None
+    )
     assert missing(contestant) == "lightgbm is not installed: pip install lightgbm"
 
 
 def test_adapters_count_by_their_content():
     versions = versions_of(contestants("olson")["svc_grid"])
-    assert len(versions["bayesvm_studies.tuned_svc"]) == 8
+    assert len(versions["bayesvm.experiments.tuned_svc"]) == 8
 
 
 @pytest.mark.parametrize(
@@ -200,16 +159,24 @@ def test_the_search_keeps_rare_classes():
     assert set(model.details_["chosen"]) == {"C", "gamma"}
 
 
-def test_no_public_name_is_hidden_by_a_module():
-    """A module of the same name would take its place once it is imported."""
-    import pkgutil
+ARGUMENTS = {"kernel": "rbf", "n_inducing": 8, "max_iter": 5, "random_state": 0}
 
-    import bayesvm_studies
-    import bayesvm_studies.datasets
 
-    for package in (bayesvm_studies.datasets, bayesvm_studies):
-        modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
-        assert not modules & set(package.__all__)
-        for name in package.__all__:
-            value = getattr(package, name)
-            assert getattr(value, "__name__", name) == name
+def test_every_class_has_the_binary_model_it_would_have_alone():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::3], y[::3]
+    model = IndependentOneVsRest(**ARGUMENTS).fit(X, y)
+    alone = [BinaryBayesianSVC(**ARGUMENTS).fit(X, y == c).predict_proba(X)[:, 1] for c in range(3)]
+    expected = np.stack(alone, 1)
+    np.testing.assert_allclose(model.predict_proba(X), expected / expected.sum(1, keepdims=True))
+
+
+def test_processes_change_the_clock_only(monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::3], y[::3]
+    one = IndependentOneVsRest(**ARGUMENTS).fit(X, y)
+    monkeypatch.setenv(PROCESSES, "2")
+    two = IndependentOneVsRest(**ARGUMENTS).fit(X, y)
+    np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), rtol=1e-9)
+    assert len(two.details_["class_s"]) == 3
+    assert two.fit_seconds_ > 0

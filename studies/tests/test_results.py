@@ -1,15 +1,19 @@
-"""Lines that are added whole or not at all."""
+"""Keys of tasks, and lines of results that are added whole or not at all."""
 
+import csv
+import io
 import json
 import lzma
 import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from importlib.util import find_spec
 
 import pytest
 
-from bayesvm_studies.results import Result, Store, read_results
+from bayesvm_studies.results import RECORDED_AS, Result, Store, read_results, tidy_csv
 from studies.tests.doubles import task
 
 
@@ -89,7 +93,7 @@ def test_no_file(path):
 WRITER = """
 import sys
 from bayesvm_studies.results import Store
-from studies.tests.test_store import result
+from studies.tests.test_results import result
 store = Store(sys.argv[1])
 for split in range(int(sys.argv[2]), int(sys.argv[3])):
     store.add(result(split, extra={"padding": "x" * 3000}))
@@ -148,3 +152,39 @@ def test_a_compressed_file_is_unpacked_before_a_line_is_added(path):
     assert path.read_text().startswith(before)
     assert [r.split for r in store.results()] == [r.split for r in read_results(path)] == [0, 1]
     assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+def test_every_part_of_the_key_matters():
+    base = task(split=0, wait=1.0)
+    others = [
+        task(split=1, wait=1.0),
+        task(split=0, wait=2.0),
+        task("Failing", split=0, wait=1.0),
+        task(split=0, wait=1.0, model="other"),
+        task(split=0, wait=1.0, data="glass"),
+        replace(base, versions={"double": "2"}),
+        replace(base, data_digest="other rows"),
+        replace(base, protocol="paper"),
+    ]
+    assert len({t.key for t in [base, *others]}) == len(others) + 1
+    # How long it may take is no part of what it is.
+    assert task(split=0, wait=1.0, timeout=3.0).key == base.key
+
+
+def test_keys_do_not_change_when_code_moves():
+    new = {"estimator": "bayesvm_studies.images.training:measure", "arguments": {"head": "a:B", "n": 1}}
+    old = {**new, "estimator": "bayesvm.experiments.images.measure:measure"}
+    assert replace(task(), config=new).key == replace(task(), config=old).key
+    for module in RECORDED_AS:
+        assert find_spec(module.partition(":")[0]) is not None
+
+
+def test_the_tidy_table():
+    results = [result(0, n_test=15, correct=12, bins=[[14, 15, 12, 14.25]], fit_s=2.0), result(1, "timeout")]
+    rows = list(csv.DictReader(io.StringIO(tidy_csv(results))))
+    ok, late = rows
+    assert float(ok["accuracy"]) == 0.8
+    assert late["accuracy"] == late["fit_s"] == ""
+    needed = {"arguments", "seed", "versions", "commit", "machine", "started", "data", "model", "split"}
+    assert needed <= set(ok)
+    assert tidy_csv([]) == "\n"
