@@ -156,10 +156,7 @@ SCORES = ("entropy", "log_variation_ratio", "mutual_information", "largest_proba
 MEASURED_BY = "bayesvm_studies.images.training"
 _COMMON = (MEASURED_BY, *(f"bayesvm_studies.images.{name}" for name in ("heads", "networks", "models")))
 # Files of ``bayesvm.nn`` that only our heads run: other heads are known by the training loop alone.
-_OF_OUR_HEADS = (
-    *("_bound", "_calibration", "_features", "_head", "_hybrid", "_hybrid_files", "_hybrid_network"),
-    *("_output", "_posterior", "_settling"),
-)
+_OF_OUR_HEADS = ("_bound", "_calibration", "_head", "_hybrid", "_hybrid_inputs", "_output", "_posterior")
 # Turns of every head on the clock; steps one by one take long.
 ROUNDS, PLAIN_ROUNDS = 5, 2
 _SYNTHETIC = {"n_classes": 1000, "n_inducing": 256}
