@@ -32,19 +32,19 @@ def digest(content: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-# Keys are made of the names that code had when results were first recorded, so that
-# results and kept models stay valid when code moves. By module, or by "module:name".
+# Keys are made of the names that modules had when results were first recorded, so that results and
+# kept models stay valid when code moves. By module, or by "module:name" where several became one.
 RECORDED_AS = {
+    "bayesvm_studies.competitors.svgp:GPflowSVGP": "bayesvm.experiments.gpflow_svgp",
+    "bayesvm_studies.competitors.svgp:GPyTorchSVGP": "bayesvm.experiments.gpytorch_svgp",
+    "bayesvm_studies.competitors.classifiers:ScaledLogisticRegression": "bayesvm.experiments.scaled_logistic",
+    "bayesvm_studies.competitors.classifiers:TunedSVC": "bayesvm.experiments.tuned_svc",
+    "bayesvm_studies.competitors.classifiers:CalibratedSVC": "bayesvm.experiments.active.calibrated_svc",
     "bayesvm_studies.structured.one_vs_rest": "bayesvm.experiments.independent",
-    "bayesvm_studies.gpflow_svgp": "bayesvm.experiments.gpflow_svgp",
-    "bayesvm_studies.gpytorch_svgp": "bayesvm.experiments.gpytorch_svgp",
-    "bayesvm_studies.scaled_logistic": "bayesvm.experiments.scaled_logistic",
-    "bayesvm_studies.tuned_svc": "bayesvm.experiments.tuned_svc",
     "bayesvm_studies.images.training": "bayesvm.experiments.images.measure",
     "bayesvm_studies.images.heads": "bayesvm.experiments.images.heads",
     "bayesvm_studies.active.play": "bayesvm.experiments.active.measure",
-    "bayesvm_studies.active.play:PaperRecipe": "bayesvm.experiments.active.paper_recipe:PaperRecipe",
-    "bayesvm_studies.active.calibrated_svc": "bayesvm.experiments.active.calibrated_svc",
+    "bayesvm_studies.active.play:PaperRecipe": "bayesvm.experiments.active.paper_recipe",
     "bayesvm_studies.adversarial.attack": "bayesvm.experiments.adversarial.measure",
 }
 
@@ -62,7 +62,7 @@ def as_recorded(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     module, colon, name = value.partition(":")
-    return RECORDED_AS.get(value) or RECORDED_AS.get(module, module) + colon + name
+    return (RECORDED_AS.get(value) or RECORDED_AS.get(module, module)) + colon + name
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from sklearn.ensemble import RandomForestClassifier
 from bayesvm import BayesianSVC
 from bayesvm_studies.active import ActiveSettings
 from bayesvm_studies.active import play as measuring
-from bayesvm_studies.active.calibrated_svc import CalibratedSVC
 from bayesvm_studies.active.plan import MODELS, make_plan
 from bayesvm_studies.active.play import PaperRecipe, deal, play
+from bayesvm_studies.competitors.classifiers import CalibratedSVC
 from bayesvm_studies.structured.contestants import PAPER_SEED, split_rows
 
 X, Y = load_iris(return_X_y=True)

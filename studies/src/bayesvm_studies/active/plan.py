@@ -89,7 +89,11 @@ MODELS = {
         packages=SKLEARN,
     ),
     "svc": Learner(
-        "Calibrated SVC", f"{_HERE}.calibrated_svc:CalibratedSVC", {}, ("margin",), packages=SKLEARN
+        "Calibrated SVC",
+        "bayesvm_studies.competitors.classifiers:CalibratedSVC",
+        {},
+        ("margin",),
+        packages=SKLEARN,
     ),
     "paper": Learner(
         "The paper's Adam recipe",
@@ -234,6 +238,6 @@ class _Maker:
 def _versions(learner: Learner) -> dict[str, str]:
     """Of the loop, and of what a model is made of."""
     module = learner.estimator.split(":")[0]
-    own = (module,) if module.startswith(_HERE) and module != MEASURED_BY else ()
+    own = (module,) if module.startswith("bayesvm_studies.") and module != MEASURED_BY else ()
     loop = code_version("bayesvm.active", MEASURED_BY, *own)
     return {**package_versions(learner.packages), "bayesvm.active": loop}

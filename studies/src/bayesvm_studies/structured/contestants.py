@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 import bayesvm
+from bayesvm_studies.competitors.svgp import gpflow_python, gpflow_versions
 from bayesvm_studies.datasets import SetInfo
-from bayesvm_studies.gpflow_svgp import gpflow_python, gpflow_versions
 from bayesvm_studies.results import as_recorded
 from bayesvm_studies.versions import module_digest, package_versions
 
@@ -188,7 +188,13 @@ _OLSON = (
     _own("bayesvm", "BayesianSVC", "bayesvm:BayesianSVC", False, random_state=0),
     _own("one_vs_rest", "One-vs-rest", "bayesvm:OneVsRestBayesianSVC", True, random_state=0),
     _own("svgp", "SVGP", "bayesvm:SVGPClassifier", True, random_state=0),
-    Contestant("svc_grid", "SVC, grid search", f"{HERE}.tuned_svc:TunedSVC", {"random_state": 0}, SKLEARN),
+    Contestant(
+        "svc_grid",
+        "SVC, grid search",
+        f"{HERE}.competitors.classifiers:TunedSVC",
+        {"random_state": 0},
+        SKLEARN,
+    ),
     Contestant(
         "random_forest",
         "Random forest",
@@ -213,14 +219,14 @@ _OLSON = (
     Contestant(
         "logistic_regression",
         "Logistic regression",
-        f"{HERE}.scaled_logistic:ScaledLogisticRegression",
+        f"{HERE}.competitors.classifiers:ScaledLogisticRegression",
         {"max_iter": 2000},
         SKLEARN,
     ),
     Contestant(
         "gpflow_svgp",
         "GPflow SVGP",
-        f"{HERE}.gpflow_svgp:GPflowSVGP",
+        f"{HERE}.competitors.svgp:GPflowSVGP",
         {"n_inducing": 64, "learning_rate": 0.02, "steps": 500, "random_state": 0},
         ("gpflow", "tensorflow"),
         max_rows=GP_LIMIT,
@@ -228,7 +234,7 @@ _OLSON = (
     Contestant(
         "gpytorch_svgp",
         "GPyTorch SVGP",
-        f"{HERE}.gpytorch_svgp:GPyTorchSVGP",
+        f"{HERE}.competitors.svgp:GPyTorchSVGP",
         {"n_inducing": 64, "learning_rate": 0.4, "steps": 500, "random_state": 0},
         ("gpytorch", "torch"),
         max_rows=GP_LIMIT,
@@ -255,7 +261,9 @@ def versions_of(contestant: Contestant) -> dict[str, str]:
     found = gpflow_versions() if gpflow else package_versions(contestant.packages)
     module = contestant.estimator.split(":")[0]
     if module.startswith(f"{HERE}."):
-        found[as_recorded(module)] = module_digest(module, *([f"{HERE}.gpflow_script"] if gpflow else []))
+        script = [f"{HERE}.competitors.gpflow_script"] if gpflow else []
+        recorded = as_recorded(contestant.estimator).split(":")[0]
+        found[recorded] = module_digest(module, *script)
     return found
 
 
