@@ -1,4 +1,4 @@
-"""A head with the face of ours and nothing of its mathematics, and small problems to train on.
+"""A head with the methods of ours and nothing of its mathematics, and small problems to train on.
 
 Tests of the loop use it, so that they say something about the loop alone. It
 has everything that makes a head hard to train, stop and resume: state that
@@ -7,45 +7,12 @@ start from features, and a random generator of its own.
 """
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from bayesvm._core.predictive import expected_softmax, predictive_moments
-from bayesvm._core.variation_ratio import argmax_probability, log_variation_ratio
-from bayesvm.nn import HeadError
-
-
-@dataclass(frozen=True)
-class FakeOutput:
-    mean: torch.Tensor
-    variance: torch.Tensor
-    temperature: torch.Tensor
-    spread: torch.Tensor
-
-    def _moments(self):
-        return self.mean.double(), self.variance.double()
-
-    def _for_classes(self):
-        return self.mean.double(), float(self.spread) * self.variance.double()
-
-    def probabilities(self):
-        return expected_softmax(*self._for_classes(), float(self.temperature))
-
-    def variation_ratio(self):
-        return 1.0 - argmax_probability(*self._moments()).amax(1)
-
-    def log_variation_ratio(self):
-        return log_variation_ratio(*self._moments())
-
-    def entropy(self):
-        return predictive_moments(*self._for_classes(), float(self.temperature)).total
-
-    def mutual_information(self):
-        moments = predictive_moments(*self._for_classes(), float(self.temperature))
-        return moments.total - moments.aleatoric
+from bayesvm.nn import HeadError, HeadOutput
 
 
 class FakeHead(nn.Module):
@@ -78,7 +45,7 @@ class FakeHead(nn.Module):
     def forward(self, features):
         mean = self._latents(features)
         variance = 0.1 + 0.1 * mean.square().mean(1, keepdim=True).expand_as(mean)
-        return FakeOutput(mean, variance, self.temperature, self.spread)
+        return HeadOutput(mean, variance, self.temperature, self.spread)
 
     def loss(self, features, y, n_total, *, step=True):
         f = self._latents(features)

@@ -6,7 +6,6 @@ import torch
 from bayesvm._core import gaussian
 from bayesvm._core.gaussian import Natural
 from bayesvm._core.likelihoods import pair_bound
-from bayesvm._inference.blocks import TrainingRows
 from bayesvm._inference.rivals import OneRival
 from bayesvm._inference.task import evaluate
 from bayesvm.nn import BayesianSVMHead
@@ -37,34 +36,6 @@ def _state(rows, rule, sweeps=3):
     for sweep in range(sweeps):
         state, q = state.towards(evaluate(rows, rule, q, base, sweep).target, 0.5).posterior(True)
     return base, state, q
-
-
-def test_step_is_the_damped_site_step_of_the_core():
-    rows = classification_rows(60, 4, 6, seed=1)
-    head = head_on(rows, rivals="mean", damping=0.3)
-    rule = OneRival(sampled=False)
-    base, state, q = _state(rows, rule)
-    set_natural(head, state)
-    index = torch.randperm(60, generator=generator(5))[:20]
-    batch = TrainingRows(
-        rows.X[index],
-        rows.y[index],
-        torch.full((20,), 3.0, dtype=torch.float64),
-        rows.key[index],
-        rows.kernel,
-        rows.params,
-        rows.Z,
-        4,
-    )
-    object.__setattr__(batch, "Lz", rows.Lz)
-    now = evaluate(batch, rule, q, base, 0)
-    _, expected = state.towards(now.target, 0.3).posterior(True)
-    loss = head.loss(rows.X[index], rows.y[index], 60)
-    m, S = posterior_of(head)
-    torch.testing.assert_close(m, expected.m, rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(S, torch.cholesky_inverse(expected.R), rtol=1e-9, atol=1e-9)
-    kl = gaussian.kl(q, gaussian.prior(4, 6, q.m)).sum()
-    torch.testing.assert_close(loss.detach(), (kl - now.value) / 60, rtol=1e-9, atol=0.0)
 
 
 @pytest.mark.parametrize("rivals", ["mean", "sampled"])
@@ -211,22 +182,6 @@ def test_a_full_lazy_step_forgets_everything_and_stays_finite():
         assert torch.isfinite(m).all()
         torch.testing.assert_close(m[rested], torch.zeros_like(m[rested]))
         torch.testing.assert_close(S[rested], torch.eye(5).double().expand(int(rested.sum()), 5, 5))
-
-
-@pytest.mark.usefixtures("many")
-def test_lazy_steps_stay_at_the_fixed_point_of_the_eager_ones():
-    """Where nothing is common to all means, and centring changes nothing."""
-    rows = classification_rows(50, 3, 6, seed=25)
-    head = head_on(rows, rivals="mean", damping=0.5)
-    assert isinstance(head.q, LazyPosterior)
-    q = settle(rows, OneRival(sampled=False), 3, steps=150)
-    set_natural(head, Natural.of(q))
-    head.q.wake(head._draw(0))
-    for _ in range(20):
-        head.loss(rows.X, rows.y, 50)
-    m, S = posterior_of(head)
-    torch.testing.assert_close(m, q.m, rtol=1e-8, atol=1e-8)
-    torch.testing.assert_close(S, torch.cholesky_inverse(q.R), rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("posterior", ["natural", "lazy", "gradient"])

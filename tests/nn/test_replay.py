@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from bayesvm.nn import BayesianSVMHead, HeadError, Recipe, train
+from bayesvm.nn._posterior import inverse_by_halves
 from tests.nn.fakes import FakeHead
 from tests.problems import labels, normal
 
@@ -140,3 +141,11 @@ def test_other_graphs_are_not_recorded_within():
 def test_beside_wants_a_head_that_was_started():
     with pytest.raises(HeadError, match="initialise"), BayesianSVMHead(4, 3).beside(None):
         pass
+
+
+@pytest.mark.parametrize("n", [1, 64, 65, 130, 256])
+def test_triangular_inverses_of_gpus(n):
+    L = normal(3, n, n, seed=n).tril(-1) / n + torch.eye(n, dtype=torch.float64)
+    found = inverse_by_halves(L)
+    torch.testing.assert_close(found @ L, torch.eye(n, dtype=torch.float64).expand(3, n, n))
+    assert torch.equal(found, found.tril())

@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from bayesvm.nn import BayesianSVMHead, HeadError, Recipe, settle, train
-from bayesvm.nn._posterior import inverse_by_halves
 from tests.nn.fakes import FakeHead
 from tests.nn.heads import posterior_of
 from tests.problems import generator, labels, normal
@@ -65,18 +64,6 @@ def test_every_row_has_the_same_weight(monkeypatch):
     weights = torch.tensor(lengths, dtype=torch.float64) * left.flip(0).cumprod(0).flip(0) / left
     torch.testing.assert_close(weights, torch.full_like(weights, 100 / (600 + 100 * len(lengths))))
     assert head.kl_warmup == 1000
-
-
-def test_steps_are_as_long_as_before_afterwards():
-    X, y = _rows(200)
-    settled = _started(X, y).train()
-    settled.settle(X, y, 200, 1.0)
-    assert settled.training
-    fresh = _started(X, y).train()
-    fresh.load_state_dict(settled.state_dict())
-    for head in (settled, fresh):
-        head.loss(X, y, 200)
-    assert torch.equal(settled.q.excess, fresh.q.excess)
 
 
 def test_other_layers_stay_as_they_are():
@@ -150,14 +137,6 @@ def test_undone_where_validation_rows_are_predicted_less_well():
         torch.manual_seed(0)
         train(nn.Linear(6, 6), head, X, y, Recipe(epochs=1, settle=wanted), validation=validation)
     assert torch.equal(heads[0].q.excess, heads[1].q.excess)
-
-
-@pytest.mark.parametrize("n", [1, 64, 65, 130, 256])
-def test_inverse_by_halves(n):
-    L = normal(3, n, n, seed=n).tril(-1) / n + torch.eye(n, dtype=torch.float64)
-    found = inverse_by_halves(L)
-    torch.testing.assert_close(found @ L, torch.eye(n, dtype=torch.float64).expand(3, n, n))
-    assert torch.equal(found, found.tril())
 
 
 def test_features_that_hardly_differ_at_first_do_not_leave_the_inducing_points_behind():

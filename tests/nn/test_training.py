@@ -12,44 +12,29 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bayesvm.nn import BayesianSVMHead, HeadError, _loop
-from bayesvm.nn._loop import batch_order, batch_shape, evaluate, make_optimiser, rate_at, seed_of
+from bayesvm.nn._loop import batch_order, evaluate, seed_of
 from bayesvm.nn._train import Recipe, run, train
 from tests.nn.fakes import FakeHead, blobs, network, same, weights
 
 
-@pytest.mark.parametrize("n_rows", [1, 2, 5, 8, 9, 64, 65, 127, 129, 500, 1000, 1500])
-@pytest.mark.parametrize("batch_size", [1, 2, 7, 64, 128, 2000])
-def test_batches_have_one_size_and_hold_every_row(n_rows, batch_size):
-    order = batch_order(n_rows, batch_size, torch.Generator().manual_seed(0))
-    n_batches, size = batch_shape(n_rows, batch_size)
-    assert order.shape == (n_batches, size)
-    assert size <= batch_size
-    assert set(order.flatten().tolist()) == set(range(n_rows))
-    assert n_batches == math.ceil(n_rows / batch_size)
-    assert order.numel() - n_rows < max(size, 2)
-    assert all(len(set(batch)) == size for batch in order.tolist())  # no row twice in a batch
+@pytest.mark.parametrize(
+    ("n_rows", "batch_size", "n_batches", "size"),
+    [(50, 128, 1, 50), (130, 128, 2, 72), (500, 128, 4, 128), (65, 7, 10, 7), (9, 2, 5, 2), (3, 1, 3, 1)],
+)
+def test_batches_of_an_epoch_have_one_size_and_hold_every_row(n_rows, batch_size, n_batches, size):
+    seen = []
 
+    def augment(rows, generator):
+        seen.append(rows[:, 0].long().tolist())
+        return rows
 
-def test_full_batches_keep_their_size():
-    assert batch_shape(50_000, 128) == (391, 128)
-    assert batch_shape(45_000, 1024) == (44, 1024)
-    assert batch_shape(130, 128) == (2, 72)
-
-
-@pytest.mark.parametrize("n_steps", [2, 3, 10, 57, 1000])
-def test_one_cycle_is_that_of_torch(n_steps):
-    optimiser = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 0.3, total_steps=n_steps, cycle_momentum=False)
-    for step in range(n_steps):
-        optimiser.step()
-        expected = optimiser.param_groups[0]["lr"]
-        # OneCycleLR ends its climb before the first step if there are too few: then the rate is the highest.
-        if 0.3 * n_steps > 1:
-            assert rate_at("one_cycle", 0.3, step, n_steps) == pytest.approx(expected, rel=1e-9)
-        assert 0 < rate_at("one_cycle", 0.3, step, n_steps) <= 0.3
-        if step < n_steps - 1:
-            schedule.step()
-    assert rate_at("constant", 0.3, 1, n_steps) == 0.3
+    X, y = torch.arange(n_rows, dtype=torch.float32)[:, None].expand(-1, 4), torch.arange(n_rows) % 3
+    head = FakeHead(6, 3)
+    head.initialised.fill_(True)
+    train(network(), head, X, y, Recipe(epochs=1, batch_size=batch_size, augment=augment))
+    assert [len(batch) for batch in seen] == [size] * n_batches
+    assert all(len(set(batch)) == size for batch in seen)  # no row twice in a batch
+    assert {row for batch in seen for row in batch} == set(range(n_rows))
 
 
 def _by_hand(net, head, X, y, recipe):
@@ -68,20 +53,24 @@ def _by_hand(net, head, X, y, recipe):
     ]
     optimiser = torch.optim.AdamW(groups, lr=recipe.rate)
     n_steps = order.shape[0] * recipe.epochs
+    schedule = None
+    if recipe.schedule == "one_cycle":
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimiser, recipe.rate, total_steps=n_steps, cycle_momentum=False
+        )
     objectives = []
     for epoch in range(1, recipe.epochs + 1):
         generator = torch.Generator().manual_seed(seed_of(recipe.seed, epoch, _loop._ORDER))
         losses = []
-        for i, index in enumerate(batch_order(len(X), recipe.batch_size, generator)):
-            step = (epoch - 1) * order.shape[0] + i
-            for group in optimiser.param_groups:
-                group["lr"] = rate_at(recipe.schedule, recipe.rate, step, n_steps)
+        for index in batch_order(len(X), recipe.batch_size, generator):
             loss = head.loss(net(X[index]), y[index], len(X))
             optimiser.zero_grad()
             loss.backward()
             if recipe.clip is not None:
                 nn.utils.clip_grad_norm_([*net.parameters(), *head.parameters()], recipe.clip)
             optimiser.step()
+            if schedule is not None and optimiser.state[plain[0]]["step"] < n_steps:
+                schedule.step()
             losses.append(loss.item())
         objectives.append(np.mean(losses))
     return objectives
@@ -100,7 +89,9 @@ def test_equals_a_loop_written_by_hand(recipe):
     pairs = [(network(norm=True), FakeHead(6, 3)) for _ in range(2)]
     expected = _by_hand(*pairs[0], X, y, recipe)
     epochs = train(*pairs[1], X, y, recipe)
-    assert same(weights(*pairs[0]), weights(*pairs[1]))
+    theirs, ours = weights(*pairs[0]), weights(*pairs[1])
+    for name, value in theirs.items():
+        torch.testing.assert_close(ours[name], value, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose([e.objective for e in epochs], expected, rtol=1e-5)
     assert [e.number for e in epochs] == list(range(1, recipe.epochs + 1))
     assert all(e.seconds > 0 for e in epochs)
@@ -115,28 +106,6 @@ def test_objective_is_divergence_minus_likelihood():
     for epoch in epochs:
         assert epoch.kl == pytest.approx(float(0.5 * frozen.square().sum()) / len(X), rel=1e-5)
         assert epoch.objective == pytest.approx(epoch.kl - epoch.likelihood, rel=1e-5)
-
-
-def test_clipping_and_decay_do_something():
-    X, y = blobs()
-    results = []
-    for recipe in (Recipe(), Recipe(clip=1e-3), Recipe(weight_decay=1.0)):
-        net, head = network(), FakeHead(6, 3)
-        train(net, head, X, y, recipe)
-        results.append(weights(net, head))
-    assert not same(results[0], results[1])
-    assert results[2]["0.0.weight"].norm() < results[0]["0.0.weight"].norm()
-
-
-def test_decay_spares_biases_scales_and_the_head():
-    net, head = network(norm=True), FakeHead(6, 3)
-    net[0].bias.requires_grad_(False)
-    optimiser = make_optimiser(net, head, Recipe(weight_decay=0.5))
-    groups = {group["weight_decay"]: group["params"] for group in optimiser.param_groups}
-    assert {id(p) for p in groups[0.5]} == {id(net[0].weight), id(net[3].weight)}
-    assert {id(p) for p in groups[0.0]} == {
-        id(p) for p in (net[1].weight, net[1].bias, net[3].bias, head.points)
-    }
 
 
 @pytest.mark.parametrize("parts", [2, 3])
@@ -512,12 +481,6 @@ def test_a_network_without_parameters_will_do():
 def test_recipe_refuses_what_cannot_work(change, message):
     with pytest.raises(ValueError, match=message):
         Recipe(**change)
-
-
-def test_numbers_of_numpy_are_numbers():
-    recipe = Recipe(epochs=np.int64(3), rate=np.float32(0.5), clip=np.float64(2), seed=np.uint8(4))
-    assert recipe == Recipe(epochs=3, rate=0.5, clip=2.0, seed=4)
-    assert {type(recipe.epochs), type(recipe.rate), type(recipe.clip)} == {int, float}
 
 
 @pytest.mark.parametrize(
