@@ -4,6 +4,7 @@ import pytest
 from sklearn import datasets
 
 from bayesvm.report import find_pitfalls
+from bayesvm.report._leakage import left_out_accuracy
 from bayesvm.tables import TableError, example_table
 
 N = 400
@@ -71,6 +72,12 @@ def test_a_leaking_number_is_an_alarm_and_comes_first(clean, noise):
     values = np.random.default_rng(2).uniform(0, 1, N) ** 3 + truth
     first = find_pitfalls(clean.assign(x=values), "y")[0]
     assert (first.kind, first.severity, first.columns) == ("leak", "alarm", ("x",))
+
+
+def test_a_leaking_date(clean):
+    days = np.where(clean["y"] == "yes", 400, 0) + np.random.default_rng(2).permutation(N)
+    date = pd.Timestamp("2020-01-01") + pd.to_timedelta(days, "D")
+    assert kinds(clean.assign(date=date))["leak"].columns == ("date",)
 
 
 def test_a_leaking_category_with_finer_values(clean):
@@ -259,3 +266,25 @@ def test_unusable_tables_are_refused(clean):
         find_pitfalls(clean, "Y")
     with pytest.raises(TableError, match="holds values of type list"):
         find_pitfalls(clean.assign(x=[[1, 2]] * N), "y")
+
+
+def by_hand(codes, y):
+    """Predict each row from the others of its code, one row at a time."""
+    overall = np.bincount(y).argmax()
+    hits = 0
+    for i in range(len(y)):
+        others = np.delete(y, i)[np.delete(codes, i) == codes[i]]
+        if not others.size:
+            hits += y[i] == overall
+            continue
+        counts = np.bincount(others, minlength=y.max() + 1)
+        hits += (counts == counts.max()).sum() == 1 and counts.argmax() == y[i]
+    return hits / len(y)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_left_out_accuracy_is_what_leaving_out_gives(seed):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(-1, rng.integers(1, 60), 120)
+    y = np.where(rng.random(120) < 0.6, codes % 3, rng.integers(0, 3, 120))
+    assert left_out_accuracy(codes, y) == pytest.approx(by_hand(codes, y))

@@ -1,4 +1,8 @@
-"""What a command has to say, as sections of short rows: pleasant on a terminal, plain in a pipe."""
+"""What commands write: sections of short rows, JSON, progress and notes.
+
+On a terminal sections have colours and progress is drawn; in a pipe sections
+are plain text and there is no progress.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,12 @@ import math
 import sys
 import textwrap
 import warnings
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from bayesvm import _formatting
 
 if TYPE_CHECKING:
     from bayesvm.tables import Evaluation
@@ -110,34 +115,35 @@ def _finite(value: Any) -> Any:
     return value
 
 
-# --- Figures and lists in words.
+# --- Formatting of figures and lists.
 
 
 MOST_SHOWN = 8
-_KINDS = {
-    "number": ("number", "numbers"),
-    "bool": ("yes or no", "yes or no"),
-    "date": ("date", "dates"),
-    "category": ("category", "categories"),
-    "text": ("text", "texts"),
-}
 _BAR = 20
 # Intervals from fewer rows than this would say nothing, or too much.
 _LEAST_ROWS = 10
 
 
 def percent(share: float) -> str:
-    """A share in percent, with a digit more near all and nothing.
+    """A share in percent.
 
     Examples
     --------
     >>> percent(0.91044), percent(0.9985), percent(1.0)
     ('91.0 %', '99.85 %', '100 %')
     """
-    value = 100.0 * share
-    if value in (0.0, 100.0):
-        return f"{value:.0f} %"
-    return f"{value:.{1 if 1.0 <= value <= 99.0 else 2}f} %"
+    return _formatting.plain(_formatting.percent(share, 1))
+
+
+def count_of(n: int, noun: str) -> str:
+    """A number and its noun.
+
+    Examples
+    --------
+    >>> count_of(1, "row"), count_of(20_000, "row")
+    ('1 row', '20 000 rows')
+    """
+    return _formatting.plain(_formatting.plural(n, noun))
 
 
 def interval(value: float, low: float, high: float, *, rows: int, share: bool = False) -> str:
@@ -159,27 +165,9 @@ def interval(value: float, low: float, high: float, *, rows: int, share: bool = 
     return f"{value:.3f} ({low:.3f} to {high:.3f})"
 
 
-def count_of(n: int, noun: str) -> str:
-    """A number and its noun.
-
-    Examples
-    --------
-    >>> count_of(1, "row"), count_of(2, "row")
-    ('1 row', '2 rows')
-    """
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
 def kinds_in_words(kinds: Mapping[str, str]) -> str:
-    """How many columns there are of each kind.
-
-    Examples
-    --------
-    >>> kinds_in_words({"age": "number", "size": "number", "born": "date"})
-    '2 numbers, 1 date'
-    """
-    counts = Counter(kinds.values())
-    return ", ".join(f"{counts[kind]} {_KINDS[kind][counts[kind] > 1]}" for kind in _KINDS if counts[kind])
+    """How many columns there are of each kind."""
+    return _formatting.plain(", ".join(_formatting.kind_counts(kinds)))
 
 
 def class_counts(classes: Sequence[Any], counts: Sequence[int]) -> str:
@@ -202,8 +190,8 @@ def shortened(parts: Iterable[str]) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """The beginning of a text that is too long."""
-    return text if len(text) <= width else text[: width - 3] + "..."
+    """One line of text, cut at a width."""
+    return _formatting.shorten(text, width, "...")
 
 
 def bar(share: float, largest: float) -> str:
@@ -217,7 +205,7 @@ def bar(share: float, largest: float) -> str:
     return "#" * round(_BAR * share / largest) if largest > 0 else ""
 
 
-# --- Evaluations and relevances, in rows for people and in dictionaries for programs.
+# --- Evaluations and relevances as sections.
 
 
 _MOST_CLASSES = 8
@@ -261,11 +249,10 @@ def confusions(evaluation: Evaluation) -> Section:
     if len(names) <= _MOST_CLASSES:
         rows: list[Row] = [(f"is {name}", *map(str, matrix[i])) for i, name in enumerate(names)]
         return Section("Confusions", rows, tuple(f"said {name}" for name in names))
-    wrong = matrix.copy()
-    wrong[range(len(names)), range(len(names))] = 0
-    order = wrong.ravel().argsort(kind="stable")[::-1][:_MOST_CONFUSIONS]
-    cells = [(int(wrong.flat[i]), *divmod(int(i), len(names))) for i in order]
-    rows = [(count_of(n, "row"), f"said {names[said]}, is {names[true]}") for n, true, said in cells if n]
+    rows = [
+        (count_of(int(matrix[true, said]), "row"), f"said {names[said]}, is {names[true]}")
+        for true, said in evaluation.mistakes[:_MOST_CONFUSIONS]
+    ]
     return Section("Most frequent mistakes", rows)
 
 
@@ -280,7 +267,7 @@ def relevance_rows(relevance: Any) -> list[Row]:
     ]
 
 
-# --- What a long command is doing and how long it will take, on a terminal's standard error.
+# --- Progress on standard error.
 
 
 # Names of a fit's stages in plain words.
@@ -374,12 +361,12 @@ def shown_progress(wanted: bool = True) -> Iterator[Steps]:
         steps.finish()
 
 
-# --- Warnings of the libraries as notes for the user.
+# --- Notes: warnings of the libraries, for the user.
 
 
 @contextmanager
 def collected_notes() -> Iterator[list[str]]:
-    """Collect what libraries say to users, each message once; what they say to programmers is dropped."""
+    """Collect warnings meant for users, each message once; others are dropped."""
     notes: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")

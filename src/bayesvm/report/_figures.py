@@ -1,10 +1,16 @@
-"""The figures of a report: the library's displays at the size of a phone, in plain words."""
+"""The figures of a report: the library's displays as SVG inside the page, and bars in HTML.
+
+SVG figures are as wide as a phone, follow the page's colours and font, and
+share no ids.
+"""
 
 from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -17,9 +23,6 @@ from bayesvm.plotting._style import ACCENT, GUIDE, INK, MAIN, MUTED
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-
-# --- Figures as SVG inside a page: ids that do not collide, colours and font that follow the page.
 
 
 # Drawn about as wide as the column of a phone, so that a point is a pixel there.
@@ -176,3 +179,36 @@ def _thinned(curve: AccuracyCoverageCurve, threshold: float) -> AccuracyCoverage
     spread = np.linspace(0, n - 1, _MOST_POINTS).round().astype(int)
     kept = np.unique(np.append(spread, max(accepted - 1, 0)))
     return AccuracyCoverageCurve(curve.coverage[kept], curve.accuracy[kept], curve.threshold[kept])
+
+
+# --- Bars in HTML.
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar.
+
+    Attributes
+    ----------
+    name : str
+    width : float
+        Between 0 and 1, of the space there is.
+    value : str
+        What is written beside it.
+    rest : bool
+        Whether it stands for all that is not shown.
+    """
+
+    name: str
+    width: float
+    value: str
+    rest: bool = False
+
+
+def bars_of(names: Sequence[str], sizes: Sequence[float], values: Sequence[str]) -> list[Bar]:
+    """Bars whose widths are in proportion, the longest as wide as there is space."""
+    longest = max(sizes, default=0.0) or 1.0
+    return [
+        Bar(name, float(size / longest), value)
+        for name, size, value in zip(names, sizes, values, strict=True)
+    ]

@@ -1,63 +1,26 @@
-"""Columns that give the answer away: copies of the target, and predictors too good to be true."""
+"""Leakage: columns that give the answer away.
+
+They are copies of the target, columns whose gaps tell it, and columns from
+which alone it can be predicted too well. What one column predicts is judged
+on rows that the predictor was not fitted to.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesvm.report._formatting import listing, percent, plural, quoted
+from bayesvm._formatting import listing, percent, plural, quoted
+from bayesvm.report._pitfalls import IntArray, Pitfall, Severity, listed
 
 if TYPE_CHECKING:
     import pandas
 
 
-# --- What a pitfall is: one thing about a table that could mislead whoever reads its figures.
-
-
-Severity = Literal["alarm", "caution", "note"]
-SEVERITIES: tuple[Severity, ...] = ("alarm", "caution", "note")
-
-
-@dataclass(frozen=True)
-class Pitfall:
-    """One thing to know about a table before its figures are believed.
-
-    Attributes
-    ----------
-    kind : str
-        What was looked for, such as ``"leak"`` or ``"duplicates"``.
-    severity : {"alarm", "caution", "note"}
-        Alarm: the figures probably do not mean what they seem to. Caution:
-        they may not. Note: good to know.
-    title : str
-        One line in plain words.
-    explanation : str
-        What was found, with numbers.
-    advice : str
-        What to do about it.
-    columns : tuple of str
-        The columns concerned, worst first.
-    rows : tuple of int
-        Positions of rows to look at, at most ten.
-    """
-
-    kind: str
-    severity: Severity
-    title: str
-    explanation: str
-    advice: str
-    columns: tuple[str, ...] = ()
-    rows: tuple[int, ...] = ()
-
-
-# --- How well one column alone predicts the target, told on rows it was not learned from.
-
-
-IntArray = npt.NDArray[np.integer[Any]]
 # A column that avoids fewer errors than this in bins is not worth growing trees for.
 _WORTH_A_TREE = 0.6
 
@@ -133,6 +96,9 @@ def _tree_accuracy(column: pandas.Series, y: IntArray) -> float:
 def _ranks(column: pandas.Series) -> npt.NDArray[np.floating]:
     """Ranks from one; zero where a value is missing."""
     return column.rank(method="dense").fillna(0).to_numpy(dtype=np.float64)
+
+
+# --- What gives the answer away.
 
 
 ROWS_JUDGED = 5000
@@ -236,7 +202,7 @@ def _copied(names: list[str]) -> Iterator[Pitfall]:
         yield Pitfall(
             "copy",
             "alarm",
-            f"{_names(names)} {'is' if len(names) == 1 else 'are'} the answer under another name",
+            f"{listed(names)} {'is' if len(names) == 1 else 'are'} the answer under another name",
             "Each value goes with exactly one class and each class with exactly one value. The model only "
             "has to read it off, and its figures mean nothing for rows where the answer is not known yet.",
             "Remove it and fit again.",
@@ -250,7 +216,7 @@ def _gap_leaks(columns: list[tuple[str, float]]) -> Iterator[Pitfall]:
         yield Pitfall(
             "gaps",
             "alarm" if max(skill for _, skill in columns) >= ALARM else "caution",
-            f"Whether {_names(names)} {'is' if len(names) == 1 else 'are'} filled in tells the answer",
+            f"Whether {listed(names)} {'is' if len(names) == 1 else 'are'} filled in tells the answer",
             "Nearly all rows where the value is missing, or nearly all where it is present, share one class. "
             "That happens when a value is recorded because of the answer, or after it.",
             "Ask how these values come to be filled in. If the answer has a part in it, remove the column.",
@@ -271,9 +237,9 @@ def _strong(columns: list[_Strong], baseline: float) -> Iterator[Pitfall]:
         names = [column.name for column in found]
         shares = listing([f"{quoted(column.name)} gets {percent(column.accuracy)} right" for column in found])
         title = {
-            "alarm": f"{_names(names)} {'gives' if len(names) == 1 else 'each give'} the answer away",
-            "caution": f"{_names(names)} nearly {'gives' if len(names) == 1 else 'give'} the answer away",
-            "note": f"{plural(len(names), 'strong column')}: {_names(names)}",
+            "alarm": f"{listed(names)} {'gives' if len(names) == 1 else 'each give'} the answer away",
+            "caution": f"{listed(names)} nearly {'gives' if len(names) == 1 else 'give'} the answer away",
+            "note": f"{plural(len(names), 'strong column')}: {listed(names)}",
         }
         yield Pitfall(
             "strong" if severity == "note" else "leak",
@@ -293,7 +259,3 @@ def _how_odd(severity: Severity) -> str:
         "caution": "unusual for a column that was known before the answer",
         "note": "possible: some columns really are that good",
     }[severity]
-
-
-def _names(names: list[str]) -> str:
-    return listing([quoted(name) for name in names])

@@ -1,4 +1,4 @@
-"""What was predicted, how good it is in one sentence, and whether that is any good."""
+"""The top of a report, how training went, and how to use the model."""
 
 from __future__ import annotations
 
@@ -7,102 +7,25 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from bayesvm._formatting import between, count, number, percent, plural, quoted, rate, shorten, tied
 from bayesvm._version import __version__
-from bayesvm.report._formatting import (
-    between,
-    count,
-    number,
-    percent,
-    plural,
-    quoted,
-    rate,
-    shorten,
-    span,
-    tied,
-)
+from bayesvm.report._figures import training_figure
 from bayesvm.report._leakage import skill
+from bayesvm.report._quality import baseline_log_loss, for_headline
 
 if TYPE_CHECKING:
-    from bayesvm.report._leakage import Pitfall
+    from bayesvm.report._pitfalls import Pitfall
     from bayesvm.tables import Evaluation, TableFit
-    from bayesvm.tables._evaluation import Interval
 
 
-# --- Which predictions a section speaks of, and what they are called.
-
-
-# With fewer held-out rows, what is said of them says more about chance than about the model:
-# one number needs some, a figure of many parts needs many.
-FEWEST_FOR_HEADLINE = 20
-FEWEST_FOR_DETAILS = 200
-
-
-def for_headline(fit: TableFit) -> Evaluation:
-    """The held-out rows, which nobody can argue with, unless there are next to none."""
-    return _held_out_or_all(fit, FEWEST_FOR_HEADLINE)
-
-
-def for_details(fit: TableFit) -> Evaluation:
-    """The held-out rows if they are many, else all rows, each predicted without itself."""
-    return _held_out_or_all(fit, FEWEST_FOR_DETAILS)
-
-
-def _held_out_or_all(fit: TableFit, fewest: int) -> Evaluation:
-    if fit.heldout is not None and len(fit.heldout.labels) >= fewest:
-        return fit.heldout
-    return fit.leave_one_out
-
-
-def described(evaluation: Evaluation) -> str:
-    """The rows of an evaluation in words, as the end of a sentence."""
-    rows = plural(len(evaluation.labels), "row")
-    if evaluation.origin == "held out":
-        return f"the {rows} that were held out"
-    return f"the {rows}, each predicted as if the model had not seen it (leave-one-out)"
-
-
-def baseline_log_loss(judged: Evaluation, known: Evaluation) -> float:
-    """Log-loss on the judged rows of always giving every class its share among the known ones."""
-    classes, counts = np.unique(known.labels, return_counts=True)
-    share = counts / counts.sum()
-    own = share[np.searchsorted(classes, judged.labels)]
-    return float(-np.log(own).mean())
-
-
-@dataclass(frozen=True)
-class KeyFigure:
-    """A number to remember and what it is."""
-
-    value: str
-    what: str
-
-
-@dataclass(frozen=True)
-class Headline:
-    """Texts of the top of a report; ``verdict`` is one of good, fair, poor.
-
-    ``warnings`` are what to know before any figure is believed.
-    """
-
-    target: str
-    source: str | None
-    sentence: str
-    comparison: str
-    verdict: str
-    warnings: tuple[str, ...]
-    figures: tuple[KeyFigure, ...]
-    made: str
-    version: str
-
-
-def headline(fit: TableFit, pitfalls: Sequence[Pitfall], source: str | None, max_error: float) -> Headline:
-    """The top of the report.
+def headline(
+    fit: TableFit, pitfalls: Sequence[Pitfall], source: str | None, max_error: float
+) -> SimpleNamespace:
+    """The top of the report: what is predicted, how good in a sentence, and warnings before all else.
 
     Parameters
     ----------
@@ -121,7 +44,7 @@ def headline(fit: TableFit, pitfalls: Sequence[Pitfall], source: str | None, max
     alarms = [pitfall for pitfall in pitfalls if pitfall.severity == "alarm"]
     improbable = _improbable(judged, fit.leave_one_out)
     doubts = [*_interruption(fit), *improbable, *_alarm(alarms)]
-    return Headline(
+    return SimpleNamespace(
         target=shorten(fit.target, 100),
         source=None if source is None else shorten(source, 100),
         sentence=_sentence(judged),
@@ -129,12 +52,10 @@ def headline(fit: TableFit, pitfalls: Sequence[Pitfall], source: str | None, max
         verdict="fair" if (alarms or improbable) and verdict == "good" else verdict,
         warnings=tuple(doubts),
         figures=(
-            KeyFigure(percent(judged.accuracy.value), f"of {rows} right"),
-            KeyFigure(
-                percent(judged.baseline_accuracy), f"by always answering {quoted(judged.majority, 24)}"
-            ),
-            KeyFigure(percent(answered), f"of {rows} answered, if at most {rate(max_error)} may be wrong"),
-            KeyFigure(count(fit.pipeline["columns"].n_rows_), "rows it learned from"),
+            (percent(judged.accuracy.value), f"of {rows} right"),
+            (percent(judged.baseline_accuracy), f"by always answering {quoted(judged.majority, 24)}"),
+            (percent(answered), f"of {rows} answered, if at most {rate(max_error)} may be wrong"),
+            (count(fit.pipeline["columns"].n_rows_), "rows it learned from"),
         ),
         made=f"{now.day} {now:%B %Y, %H:%M}",
         version=__version__,
@@ -201,155 +122,60 @@ def _alarm(alarms: Sequence[Pitfall]) -> list[str]:
     return [f"Before you believe these figures: {tied(first)}{more}. See below."]
 
 
-# --- Accuracy and log-loss, with intervals and what to compare them with.
+# --- Training.
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A figure and the range it could as well have had."""
-
-    value: str
-    span: str = ""
-
-
-@dataclass(frozen=True)
-class Head:
-    """What a column of the table of figures rests on."""
-
-    name: str
-    rows: str = ""
-
-
-@dataclass(frozen=True)
-class Measure:
-    """One row of the table of figures."""
-
-    name: str
-    better: str
-    cells: tuple[Cell, ...]
-
-
-@dataclass(frozen=True)
-class QualitySection:
-    """Texts and figures of how good the model is."""
-
-    lead: str
-    heads: tuple[Head, ...]
-    measures: tuple[Measure, ...]
-    agreement: str
-    typical: str
-    log_loss: str
-
-
-def quality_section(fit: TableFit) -> QualitySection:
-    """How good the model is, on rows it had not seen and by leave-one-out."""
-    judged = for_headline(fit)
-    evaluations = [fit.leave_one_out] if fit.heldout is None else [fit.heldout, fit.leave_one_out]
-    base_loss = baseline_log_loss(judged, fit.leave_one_out)
-    measures = (
-        Measure(
-            "Right answers (accuracy)",
-            "higher is better",
-            (*(_share(e.accuracy) for e in evaluations), Cell(percent(judged.baseline_accuracy))),
-        ),
-        Measure(
-            "Log-loss",
-            "lower is better",
-            (*(_plain(e.log_loss) for e in evaluations), Cell(number(base_loss))),
-        ),
-        Measure(
-            "Typical probability of the true class",
-            "higher is better",
-            (*(_typical(e.log_loss) for e in evaluations), Cell(percent(np.exp(-base_loss)))),
-        ),
-        Measure(
-            "Calibration error",
-            "lower is better",
-            (*(Cell(percent(e.calibration_error)) for e in evaluations), Cell("–")),
-        ),
-    )
-    typical = percent(np.exp(-judged.log_loss.value))
-    return QualitySection(
-        lead=f"It is right for {percent(judged.accuracy.value)} of rows, and the true class typically had a "
-        f"probability of {typical}. The range below each figure says how far chance could have moved it.",
-        heads=(*(_head(e) for e in evaluations), Head("without a model")),
-        measures=measures,
-        agreement=_agreement(fit),
-        typical=typical,
-        log_loss=number(judged.log_loss.value),
+def training_section(fit: TableFit) -> SimpleNamespace:
+    """The training curve and whether it levelled off."""
+    model = fit.pipeline["model"]
+    lead = _training_lead(fit)
+    return SimpleNamespace(
+        lead=lead,
+        svg=training_figure(model.elbo_curve_, model.kernel_curve_, f"Training curve. {lead}"),
+        seconds=_duration(fit.seconds),
     )
 
 
-def _head(evaluation: Evaluation) -> Head:
-    """Where figures come from, with hyphens that do not break the line."""
-    return Head(evaluation.origin.replace("-", "\u2011"), plural(len(evaluation.labels), "row"))
-
-
-def _share(interval: Interval) -> Cell:
-    return Cell(percent(interval.value), span(percent(interval.low), percent(interval.high)))
-
-
-def _plain(interval: Interval) -> Cell:
-    return Cell(number(interval.value), span(number(interval.low), number(interval.high)))
-
-
-def _typical(log_loss: Interval) -> Cell:
-    value, worst, best = (float(np.exp(-part)) for part in (log_loss.value, log_loss.high, log_loss.low))
-    return Cell(percent(value), span(percent(worst), percent(best)))
-
-
-def _agreement(fit: TableFit) -> str:
-    if fit.heldout is None:
-        why = "No rows were held out" if fit.heldout_pipeline is None else "The held-out rows were not judged"
+def _training_lead(fit: TableFit) -> str:
+    model = fit.pipeline["model"]
+    sweeps = plural(int(model.n_iter_), "sweep over the rows", "sweeps over the rows")
+    if fit.interrupted:
         return (
-            f"{why}, so these figures rest on leave-one-out alone: each row was predicted "
-            "by the model as if that row had been missing. That tends to flatter a little."
+            f"Training was interrupted after {sweeps}: the model is the best state reached until then, and a "
+            "full run may do better."
         )
-    held, left = fit.heldout, fit.leave_one_out
-    gap = left.accuracy.value - held.accuracy.value
-    if abs(gap) <= 2.0 * np.hypot(_standard_error(held), _standard_error(left)):
-        return "Held-out rows and leave-one-out agree within chance, as they should."
-    if gap > 0:
-        return (
-            "Leave-one-out looks better than the held-out rows, by more than chance explains. Believe the "
-            "held-out figures."
-        )
+    if model.converged_:
+        return f"Training came to rest after {sweeps}: more time would change next to nothing."
     return (
-        "The held-out rows came out better than leave-one-out, by more than chance explains: they may be "
-        "the easier ones. Believe the lower figures."
+        f"Training had not come to rest after {sweeps}, the most it was allowed: fit again with a larger "
+        "max_iter if you want the last bit."
     )
 
 
-def _standard_error(evaluation: Evaluation) -> float:
-    return (evaluation.accuracy.high - evaluation.accuracy.low) / 4.0
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.1f}\u00a0s" if seconds < 10 else f"{seconds:.0f}\u00a0s"
+    minutes = round(seconds / 60)
+    return plural(minutes, "minute") if minutes < 100 else plural(round(seconds / 3600), "hour")
 
 
-# --- How to load the model and predict with it.
+# --- Usage.
 
 
 # Suffixes of tables that can be read, wherever they stand in a caption.
 _SUFFIX = re.compile(r"\.(?:parquet|pq|(?:csv|tsv)(?:\.(?:gz|bz2|xz|zst))?)(?!\w)", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class UsageSection:
-    """Texts and code of how to use the model."""
-
-    lead: str
-    command: str
-    python: str
-
-
 def usage_section(
     fit: TableFit, model_path: str | os.PathLike[str] | None, source: str | None, max_error: float
-) -> UsageSection:
+) -> SimpleNamespace:
     """Commands and code with the names of this fit."""
     model = "model.skops" if model_path is None else Path(model_path).name
     new, out = f"new{_suffix(source or '')}", "predictions.csv"
     saved = f"The model is in the file {quoted(model)}"
     if model_path is None:
         saved = f"The model was not saved with this report; save it as {quoted(model)} first (bayesvm.save)"
-    return UsageSection(
+    return SimpleNamespace(
         lead=f"{saved}. Give it any table with the same columns; {quoted(fit.target)} is not needed.",
         command=f"bayesvm predict {shlex.quote(model)} {new} --abstain {max_error:g} --output {out}",
         python=(

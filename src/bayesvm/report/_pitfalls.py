@@ -1,18 +1,17 @@
-"""What could mislead in a table: imbalance, duplicates, leaking columns and the like."""
+"""Pitfalls of a table, what could mislead its user: imbalance, duplicates, identifiers, leaks."""
 
 from __future__ import annotations
 
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesvm.report._formatting import count, listing, percent, plain, plural, quoted
-from bayesvm.report._leakage import SEVERITIES, IntArray, Pitfall, leak_pitfalls, row_order_pitfalls
+from bayesvm._formatting import count, listing, percent, plain, plural, quoted
 
 if TYPE_CHECKING:
     import pandas
@@ -20,7 +19,107 @@ if TYPE_CHECKING:
     from bayesvm.tables._columns import TableColumns
 
 
-# --- A table as the model sees it: every value of its column's kind, whatever stands for a gap missing.
+IntArray = npt.NDArray[np.integer[Any]]
+Severity = Literal["alarm", "caution", "note"]
+SEVERITIES: tuple[Severity, ...] = ("alarm", "caution", "note")
+
+
+@dataclass(frozen=True)
+class Pitfall:
+    """One thing to know about a table before its figures are believed.
+
+    Attributes
+    ----------
+    kind : str
+        What was looked for, such as ``"leak"`` or ``"duplicates"``.
+    severity : {"alarm", "caution", "note"}
+        Alarm: the figures probably do not mean what they seem to. Caution:
+        they may not. Note: good to know.
+    title : str
+        One line in plain words.
+    explanation : str
+        What was found, with numbers.
+    advice : str
+        What to do about it.
+    columns : tuple of str
+        The columns concerned, worst first.
+    rows : tuple of int
+        Positions of rows to look at, at most ten.
+    """
+
+    kind: str
+    severity: Severity
+    title: str
+    explanation: str
+    advice: str
+    columns: tuple[str, ...] = ()
+    rows: tuple[int, ...] = ()
+
+
+def find_pitfalls(table: pandas.DataFrame, target: str) -> list[Pitfall]:
+    """What could mislead in a table, worst first.
+
+    Parameters
+    ----------
+    table : DataFrame
+        With the target among its columns; rows whose target is missing are
+        left aside.
+    target : str
+        Name of the column to be predicted.
+
+    Returns
+    -------
+    list of Pitfall
+
+    Raises
+    ------
+    TableError
+        If the table has no such column, or one that cannot be a target.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"ill": ["yes", "no"] * 60, "code": [1, 2] * 60, "age": range(120)})
+    >>> [(pitfall.kind, pitfall.columns) for pitfall in find_pitfalls(table, "ill")][:2]
+    [('copy', ('code',)), ('identifier', ('age',))]
+    """
+    from bayesvm.report._leakage import leak_pitfalls, row_order_pitfalls
+    from bayesvm.tables._columns import named_columns
+    from bayesvm.tables._evaluation import class_labels
+    from bayesvm.tables._kinds import TableError, check_plain, closest
+
+    table = named_columns(table)
+    if target not in table:
+        raise TableError(f"the table has no column {target!r}{closest(target, table.columns)}")
+    labels, known = class_labels(table[target])
+    classes, y = np.unique(labels, return_inverse=True)
+    positions = np.flatnonzero(known)
+    inputs = table.drop(columns=target).iloc[positions]
+    for name in inputs.columns:
+        check_plain(inputs[name])
+    columns = columns_of(inputs)
+    seen = as_seen(columns, inputs)
+    found = [
+        *leak_pitfalls(seen, y),
+        *class_pitfalls(classes, np.bincount(y)),
+        *duplicate_pitfalls(inputs, y, positions),
+        *column_pitfalls(columns, seen),
+        *row_order_pitfalls(y),
+    ]
+    return sorted(map(_plain, found), key=lambda pitfall: SEVERITIES.index(pitfall.severity))
+
+
+def _plain(pitfall: Pitfall) -> Pitfall:
+    """The pitfall with ordinary spaces: its words also go into terminals and JSON."""
+    return replace(
+        pitfall,
+        title=plain(pitfall.title),
+        explanation=plain(pitfall.explanation),
+        advice=plain(pitfall.advice),
+    )
+
+
+# --- The table as the model sees it: values of their columns' kinds, gaps as missing.
 
 
 def columns_of(inputs: pandas.DataFrame) -> TableColumns:
@@ -160,7 +259,7 @@ def _constant(names: list[str]) -> Iterator[Pitfall]:
             "constant",
             "note",
             f"{plural(len(names), 'column')} with the same value in every row",
-            f"{_names(names)} cannot tell rows apart and took no part in the predictions.",
+            f"{listed(names)} cannot tell rows apart and took no part in the predictions.",
             "Nothing needs to be done, unless you expected them to differ.",
             tuple(names),
         )
@@ -192,7 +291,7 @@ def _identifiers(names: list[str]) -> Iterator[Pitfall]:
         yield Pitfall(
             "identifier",
             "caution",
-            f"{_names(names)} {'looks like an identifier' if len(names) == 1 else 'look like identifiers'}",
+            f"{listed(names)} {'looks like an identifier' if len(names) == 1 else 'look like identifiers'}",
             "Every row has a value of its own. Such a number or code says who a row is, not what it is like: "
             "nothing learned from it carries over to new rows, and if it was given out in an order that has "
             "to do with the answer it makes the figures look too good.",
@@ -206,7 +305,7 @@ def _groups(names: list[str]) -> Iterator[Pitfall]:
         yield Pitfall(
             "groups",
             "note",
-            f"Codes in {_names(names)} come back in several rows",
+            f"Codes in {listed(names)} come back in several rows",
             "If rows with the same code belong to the same person, animal or machine, then the model has met "
             "most of the held-out ones before, and it will do worse on ones that are new to it.",
             "If so, judge it by groups: fit without some of the codes, then evaluate on the rows with them.",
@@ -242,7 +341,8 @@ def _codes(column: pandas.Series, *, digits: bool) -> bool:
     return bool(np.mean(np.logical_and(fits, short)) >= 0.95)
 
 
-def _names(names: list[str]) -> str:
+def listed(names: list[str]) -> str:
+    """Names of columns, quoted, the first few of many."""
     return listing([quoted(name) for name in names])
 
 
@@ -311,65 +411,3 @@ def _conflicts(group: IntArray, size: IntArray, y: IntArray, positions: IntArray
 
 def _first(rows: npt.NDArray[Any]) -> tuple[int, ...]:
     return tuple(int(row) for row in rows[:ROWS_NAMED])
-
-
-def find_pitfalls(table: pandas.DataFrame, target: str) -> list[Pitfall]:
-    """What could mislead in a table, worst first.
-
-    Parameters
-    ----------
-    table : DataFrame
-        With the target among its columns; rows whose target is missing are
-        left aside.
-    target : str
-        Name of the column to be predicted.
-
-    Returns
-    -------
-    list of Pitfall
-
-    Raises
-    ------
-    TableError
-        If the table has no such column, or one that cannot be a target.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> table = pd.DataFrame({"ill": ["yes", "no"] * 60, "code": [1, 2] * 60, "age": range(120)})
-    >>> [(pitfall.kind, pitfall.columns) for pitfall in find_pitfalls(table, "ill")][:2]
-    [('copy', ('code',)), ('identifier', ('age',))]
-    """
-    from bayesvm.tables._columns import named_columns
-    from bayesvm.tables._evaluation import class_labels
-    from bayesvm.tables._kinds import TableError, check_plain, closest
-
-    table = named_columns(table)
-    if target not in table:
-        raise TableError(f"the table has no column {target!r}{closest(target, table.columns)}")
-    labels, known = class_labels(table[target])
-    classes, y = np.unique(labels, return_inverse=True)
-    positions = np.flatnonzero(known)
-    inputs = table.drop(columns=target).iloc[positions]
-    for name in inputs.columns:
-        check_plain(inputs[name])
-    columns = columns_of(inputs)
-    seen = as_seen(columns, inputs)
-    found = [
-        *leak_pitfalls(seen, y),
-        *class_pitfalls(classes, np.bincount(y)),
-        *duplicate_pitfalls(inputs, y, positions),
-        *column_pitfalls(columns, seen),
-        *row_order_pitfalls(y),
-    ]
-    return sorted(map(_plain, found), key=lambda pitfall: SEVERITIES.index(pitfall.severity))
-
-
-def _plain(pitfall: Pitfall) -> Pitfall:
-    """The pitfall with ordinary spaces: its words also go into terminals and JSON."""
-    return replace(
-        pitfall,
-        title=plain(pitfall.title),
-        explanation=plain(pitfall.explanation),
-        advice=plain(pitfall.advice),
-    )

@@ -1,4 +1,4 @@
-"""One HTML file from a fit: gather the sections, fill in the template, write it in one go."""
+"""The HTML file: the contents of the sections go into the templates."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesvm._files import replacing
-from bayesvm.report._formatting import plural
-from bayesvm.report._leakage import Pitfall
-from bayesvm.report._overview import headline, quality_section, usage_section
-from bayesvm.report._pitfalls import find_pitfalls
-from bayesvm.report._reliability import (
+from bayesvm._formatting import plural
+from bayesvm.report._overview import headline, training_section, usage_section
+from bayesvm.report._pitfalls import Pitfall, find_pitfalls
+from bayesvm.report._quality import (
     abstention_section,
     confusion_section,
+    quality_section,
     reliability_section,
-    training_section,
 )
 from bayesvm.report._table import data_section, relevance_section, rows_section
 

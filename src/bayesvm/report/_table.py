@@ -1,19 +1,30 @@
-"""What is in the table."""
+"""The table behind a model: its data and pitfalls, relevant columns, and rows to look at."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bayesvm.report._formatting import between, count, listing, number, percent, plural, quoted, shorten, tied
-from bayesvm.report._leakage import SEVERITIES, Pitfall, Severity
-from bayesvm.report._pitfalls import as_seen
-from bayesvm.report._reliability import Bar, bars_of
+from bayesvm._formatting import (
+    between,
+    count,
+    kind_counts,
+    listing,
+    number,
+    percent,
+    plural,
+    quoted,
+    shorten,
+    tied,
+)
+from bayesvm.report._figures import Bar, bars_of
+from bayesvm.report._pitfalls import SEVERITIES, Pitfall, as_seen
 
 if TYPE_CHECKING:
     import pandas
@@ -23,41 +34,12 @@ if TYPE_CHECKING:
 
 CLASSES_SHOWN = 12
 GAPS_SHOWN = 6
-_KINDS = {
-    "number": ("number", "numbers"),
-    "bool": ("yes/no", "yes/no"),
-    "date": ("date", "dates"),
-    "category": ("category", "categories"),
-    "text": ("free text", "free text"),
-}
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A pitfall as the page says it, with the rows' numbers in the file."""
-
-    severity: Severity
-    title: str
-    explanation: str
-    advice: str
-    rows: str
-
-
-@dataclass(frozen=True)
-class DataSection:
-    """Texts and bars about the table."""
-
-    lead: str
-    facts: tuple[tuple[str, str], ...]
-    classes: list[Bar]
-    gaps: list[Bar]
-    findings: tuple[Finding, ...]
-
-
-def data_section(fit: TableFit, pitfalls: Sequence[Pitfall]) -> DataSection:
+def data_section(fit: TableFit, pitfalls: Sequence[Pitfall]) -> SimpleNamespace:
     """Rows, columns, classes, gaps and pitfalls of the table that was fitted."""
     gaps = as_seen(fit.pipeline["columns"], fit.table).isna()
-    return DataSection(
+    return SimpleNamespace(
         lead=_data_lead(fit, pitfalls),
         facts=tuple(_facts(fit, gaps)),
         classes=_class_bars(fit),
@@ -87,13 +69,9 @@ def _facts(fit: TableFit, gaps: pandas.DataFrame) -> list[tuple[str, str]]:
         aside = f" ({plural(fit.n_dropped, 'row')} without a value of {quoted(fit.target)} left out)"
     if columns.n_rows_ < len(fit.table):
         aside += f"; {count(columns.n_rows_)} were learned from"
-    kinds = Counter(columns.kinds_.values())
-    shares = [
-        f"{count(kinds[kind])} {words[kinds[kind] != 1]}" for kind, words in _KINDS.items() if kinds[kind]
-    ]
     facts = [
         ("Rows", count(len(fit.table)) + aside),
-        ("Columns used", f"{count(len(columns.names_))} ({listing(shares, 9)})"),
+        ("Columns used", f"{count(len(columns.names_))} ({listing(kind_counts(columns.kinds_), 9)})"),
     ]
     if columns.ignored_:
         names = [f"{quoted(name)} ({why})" for name, why in columns.ignored_.items()]
@@ -136,10 +114,14 @@ def _gap_bars(gaps: pandas.DataFrame) -> list[Bar]:
     return bars
 
 
-def _finding(fit: TableFit, pitfall: Pitfall) -> Finding:
-    rows = ", ".join(count(int(fit.source_rows[row])) for row in pitfall.rows)
-    return Finding(
-        pitfall.severity, tied(pitfall.title), tied(pitfall.explanation), tied(pitfall.advice), rows
+def _finding(fit: TableFit, pitfall: Pitfall) -> SimpleNamespace:
+    """A pitfall with the numbers that its rows have in the file."""
+    return SimpleNamespace(
+        severity=pitfall.severity,
+        title=tied(pitfall.title),
+        explanation=tied(pitfall.explanation),
+        advice=tied(pitfall.advice),
+        rows=", ".join(count(int(fit.source_rows[row])) for row in pitfall.rows),
     )
 
 
@@ -149,17 +131,8 @@ def _finding(fit: TableFit, pitfall: Pitfall) -> Finding:
 COLUMNS_SHOWN = 12
 
 
-@dataclass(frozen=True)
-class RelevanceSection:
-    """Texts and bars of the columns; ``names`` has all of them, most relevant first."""
-
-    lead: str
-    bars: list[Bar]
-    names: tuple[str, ...]
-
-
-def relevance_section(fit: TableFit) -> RelevanceSection:
-    """The most relevant columns."""
+def relevance_section(fit: TableFit) -> SimpleNamespace:
+    """The most relevant columns; ``names`` has all of them, most relevant first."""
     from bayesvm.tables import column_relevance
 
     relevance = column_relevance(fit.pipeline)
@@ -174,7 +147,7 @@ def relevance_section(fit: TableFit) -> RelevanceSection:
     if shown < len(names):
         rest = percent(float(shares[shown:].sum()))
         bars.append(Bar(f"{count(len(names) - shown)} other columns", 0.0, f"{rest} together", rest=True))
-    return RelevanceSection(_relevance_lead(names, shares.tolist()), bars, names)
+    return SimpleNamespace(lead=_relevance_lead(names, shares.tolist()), bars=bars, names=names)
 
 
 def _relevance_lead(names: tuple[str, ...], shares: list[float]) -> str:
@@ -205,40 +178,6 @@ CLOSE_CALL = 0.6
 
 
 @dataclass(frozen=True)
-class Guess:
-    """A class and its probability."""
-
-    name: str
-    probability: str
-
-
-@dataclass(frozen=True)
-class DoubtfulRow:
-    """A row of the table, what it is labelled, and what the model would say."""
-
-    number: str
-    label: str
-    first: Guess
-    second: Guess
-    label_probability: str
-    values: tuple[str, ...]
-    wrong: bool
-
-
-@dataclass(frozen=True)
-class RowsSection:
-    """Texts and tables of rows to look at."""
-
-    lead: str
-    unsure_lead: str
-    unsure: tuple[DoubtfulRow, ...]
-    suspect_title: str
-    suspect_lead: str
-    suspect: tuple[DoubtfulRow, ...]
-    columns: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class _Mistakes:
     """Confident mistakes, and how many to expect if labels were drawn from the model's probabilities."""
 
@@ -255,7 +194,7 @@ class _Mistakes:
         return "fewer than one" if self.expected < 0.95 else f"about {count(round(self.expected))}"
 
 
-def rows_section(fit: TableFit, columns: Sequence[str]) -> RowsSection:
+def rows_section(fit: TableFit, columns: Sequence[str]) -> SimpleNamespace:
     """Rows to look at, from leave-one-out over all rows.
 
     Parameters
@@ -276,7 +215,7 @@ def rows_section(fit: TableFit, columns: Sequence[str]) -> RowsSection:
     unsure = _smallest(confidence, ROWS_SHOWN)
     suspect = _smallest(-surely_wrong, ROWS_SHOWN)
     suspect = suspect[surely_wrong[suspect] >= CONFIDENT]
-    return RowsSection(
+    return SimpleNamespace(
         lead=_rows_lead(mistakes, int((confidence < CLOSE_CALL).sum())),
         unsure_lead=_unsure_lead(judged, confidence, unsure),
         unsure=_describe(fit, unsure, own, shown),
@@ -339,15 +278,15 @@ def _suspect_lead(mistakes: _Mistakes) -> str:
 
 def _describe(
     fit: TableFit, rows: npt.NDArray[Any], own: npt.NDArray[Any], columns: list[str]
-) -> tuple[DoubtfulRow, ...]:
+) -> tuple[SimpleNamespace, ...]:
     judged = fit.leave_one_out
     described = []
     for row in rows:
         position = int(judged.rows[row])
         best = np.argsort(-judged.proba[row], kind="stable")[:2]
-        first, second = (Guess(shorten(judged.classes[c], 32), percent(judged.proba[row, c])) for c in best)
+        first, second = ((shorten(judged.classes[c], 32), percent(judged.proba[row, c])) for c in best)
         described.append(
-            DoubtfulRow(
+            SimpleNamespace(
                 number=count(int(fit.source_rows[position])),
                 label=shorten(judged.labels[row], 32),
                 first=first,

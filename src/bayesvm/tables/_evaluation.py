@@ -201,6 +201,15 @@ class Evaluation:
         cells = self._index * n + self.proba.argmax(1)
         return np.bincount(cells, minlength=n * n).reshape(n, n)
 
+    @property
+    def mistakes(self) -> list[tuple[int, int]]:
+        """Pairs of a true and another predicted class that occur, by position, most frequent first."""
+        wrong = self.confusion.copy()
+        np.fill_diagonal(wrong, 0)
+        order = np.argsort(-wrong, axis=None, kind="stable")[: int((wrong > 0).sum())]
+        true, predicted = np.unravel_index(order, wrong.shape)
+        return list(zip(true.tolist(), predicted.tolist(), strict=True))
+
     @cached_property
     def _index(self) -> npt.NDArray[np.int64]:
         return np.searchsorted(self.classes, self.labels)

@@ -1,12 +1,16 @@
-"""Numbers and names as a sentence wants them."""
+"""Formatting of shares, counts, numbers, names and lists for reports and for the terminal.
+
+Numbers keep together with what they count by spaces that do not break, which
+:func:`plain` turns into ordinary ones.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 _THIN = "\u202f"  # does not break a number over two lines
 _SPACE = "\u00a0"
@@ -18,24 +22,32 @@ _INVISIBLE = dict.fromkeys(
 )
 
 
-def percent(share: float) -> str:
-    """A share as a percentage; all and nothing are said only of all and nothing.
+def percent(share: float, digits: int = 0) -> str:
+    """A share as a percentage, with more digits near all and nothing, which only those two are called.
+
+    Parameters
+    ----------
+    share : float
+    digits : int
+        After the decimal point, where the share is far from 0 and 1.
 
     Examples
     --------
-    >>> [percent(share).replace("\u00a0", " ") for share in (0.904, 0.9962, 0.99997, 1.0, 0.0002)]
+    >>> [plain(percent(share)) for share in (0.904, 0.9962, 0.99997, 1.0, 0.0002)]
     ['90 %', '99.6 %', '99.99 %', '100 %', '0.02 %']
+    >>> [plain(percent(share, 1)) for share in (0.91044, 0.9985, 1.0)]
+    ['91.0 %', '99.85 %', '100 %']
     """
     value = round(100.0 * float(share), 9)
-    if not np.isfinite(value):
+    if not math.isfinite(value):
         return "–"
     if value in (0.0, 100.0):
         return f"{value:.0f}{_SPACE}%"
-    for digits in (0, 1, 2):
-        edge = 10.0**-digits
+    for shown in range(digits, 2):
+        edge = 10.0 ** (digits - shown)
         if edge <= value <= 100.0 - edge:
-            return f"{value:.{digits}f}{_SPACE}%"
-    return f"{0.01 if value < 50 else 99.99:.2f}{_SPACE}%"
+            return f"{value:.{shown}f}{_SPACE}%"
+    return f"{min(max(value, 0.01), 99.99):.2f}{_SPACE}%"
 
 
 def rate(share: float) -> str:
@@ -103,15 +115,15 @@ def number(value: float, digits: int = 3) -> str:
     >>> number(0.24681), number(1234.5)
     ('0.247', '1234')
     """
-    if not np.isfinite(value):
+    if not math.isfinite(value):
         return "–"
     if abs(value) >= 1000:
         return count(round(value))
     return f"{value:.{digits}f}" if abs(value) < 10 else f"{value:.{max(digits - 1, 0)}f}"
 
 
-def shorten(text: Any, length: int = 40) -> str:
-    r"""One line of text, cut at a length.
+def shorten(text: Any, length: int = 40, end: str = "…") -> str:
+    r"""One line of text, cut at a length, without characters that reverse or hide others.
 
     Examples
     --------
@@ -120,11 +132,11 @@ def shorten(text: Any, length: int = 40) -> str:
     """
     # Long cells are cut first: only what can be shown is worth tidying.
     line = " ".join(str(text)[: 8 * length].translate(_INVISIBLE).split())
-    return line if len(line) <= length else line[: length - 1].rstrip() + "…"
+    return line if len(line) <= length else line[: length - len(end)].rstrip() + end
 
 
 def quoted(name: Any, length: int = 40) -> str:
-    """A name of the user's in quotation marks.
+    """A name from the user's table in quotation marks.
 
     Examples
     --------
@@ -135,7 +147,7 @@ def quoted(name: Any, length: int = 40) -> str:
 
 
 def plain(text: str) -> str:
-    """The text with ordinary spaces, for wherever it is not laid out.
+    """The text with ordinary spaces, for terminals and JSON.
 
     Examples
     --------
@@ -167,3 +179,29 @@ def listing(names: Sequence[str], most: int = 4) -> str:
     if len(names) > most + 1:
         return f"{', '.join(names[:most])} and {len(names) - most} more"
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else list(names))
+
+
+_KINDS = {
+    "number": ("number", "numbers"),
+    "bool": ("yes/no", "yes/no"),
+    "date": ("date", "dates"),
+    "category": ("category", "categories"),
+    "text": ("text", "texts"),
+}
+
+
+def kind_counts(kinds: Mapping[str, str]) -> list[str]:
+    r"""How many columns there are of each kind.
+
+    Parameters
+    ----------
+    kinds : mapping of str to str
+        Kind of each column.
+
+    Examples
+    --------
+    >>> kind_counts({"age": "number", "size": "number", "born": "date"})
+    ['2\xa0numbers', '1\xa0date']
+    """
+    counts = Counter(kinds.values())
+    return [plural(counts[kind], *words) for kind, words in _KINDS.items() if counts[kind]]

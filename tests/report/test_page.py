@@ -1,13 +1,19 @@
+"""The page: complete in one file, safe, accessible; and its figures."""
+
 import re
 import subprocess
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
+from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
+from bayesvm.metrics import accuracy_coverage_curve, reliability_curve
 from bayesvm.report import Pitfall, write_report
+from bayesvm.report._figures import coverage_figure, reliability_figure, training_figure
 
 SECTIONS = [
     "data",
@@ -75,9 +81,10 @@ def test_nothing_is_loaded_from_elsewhere(pages):
 
 
 def test_ids_are_unique_and_links_lead_somewhere(pages):
-    for _, page in pages.values():
+    for text, page in pages.values():
         ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
         assert len(ids) == len(set(ids))
+        assert all(f'id="{name}"' in text for name in re.findall(r"url\(#([^)]+)\)", text))
         links = {a["href"][1:] for _, a in page.tags if a.get("href", "").startswith("#")}
         assert links <= set(ids)
 
@@ -169,3 +176,62 @@ def test_missing_packages_are_named(penguins, tmp_path, monkeypatch):
 def test_importing_the_report_imports_no_optional_package():
     code = "import sys, bayesvm.report; sys.exit(bool({'matplotlib', 'jinja2', 'skrub'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.fixture(scope="module")
+def predictions():
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet([0.4, 0.4, 0.4], size=3000)
+    labels = np.array([rng.choice(3, p=p) for p in proba])
+    return labels, proba
+
+
+@pytest.fixture(scope="module")
+def figures(predictions):
+    coverage = accuracy_coverage_curve(*predictions)
+    return {
+        "reliability": reliability_figure(reliability_curve(*predictions), "Dots & <lines>"),
+        "coverage": coverage_figure(coverage, 0.9, 0.05, "A curve"),
+        "training": training_figure([-9.0, -5.0, -4.0], [-30.0, -20.0], "Two curves"),
+    }
+
+
+def test_figures_are_elements_for_a_page(figures):
+    for svg in figures.values():
+        root = ElementTree.fromstring(svg)
+        assert root.tag == "svg"
+        assert root.get("role") == "img"
+        assert "width" not in root.attrib
+        assert root.find(".//text") is not None  # text stays text
+        for part in ("<?xml", "<!DOCTYPE", "<metadata", "<style", "xmlns", "http"):
+            assert part not in svg
+
+
+def test_colours_and_font_follow_the_page(figures):
+    for svg in figures.values():
+        assert "var(--main)" in svg
+        assert "font-family" not in svg
+        assert not re.search(r"#[0-9a-f]{6}\b", svg)
+
+
+def test_many_rows_make_no_heavy_figure(predictions):
+    coverage = accuracy_coverage_curve(np.tile(predictions[0], 5), np.tile(predictions[1], (5, 1)) * 0.999)
+    assert len(coverage_figure(coverage, 0.9, 0.05, "A curve")) < 30_000
+
+
+def test_thinning_keeps_the_mark_where_it_was(predictions):
+    """The dot stands at the share of rows accepted, which few of the thinned points would hit."""
+    coverage = accuracy_coverage_curve(*predictions)
+    answered = float(coverage.coverage[coverage.threshold >= 0.9873].max())
+    svg = ElementTree.fromstring(coverage_figure(coverage, 0.9873, 0.05, "A curve"))
+    below = [text for text in svg.iter("text") if "middle" in text.get("style") and text.get("x")]
+    ticks = {text.text: float(text.get("x")) for text in below}
+    left, right = ticks["0"], ticks["100"]
+    marks = [float(use.get("x")) for use in svg.iter("use") if "var(--paper)" in use.get("style", "")]
+    assert marks[0] == pytest.approx(left + answered * (right - left), abs=0.3)
+
+
+def test_nothing_accepted_draws_no_mark(predictions):
+    svg = coverage_figure(accuracy_coverage_curve(*predictions), float("inf"), 0.01, "A curve")
+    assert "no row accepted" not in svg
+    assert "stroke: var(--paper)" not in svg
