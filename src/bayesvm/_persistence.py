@@ -11,6 +11,7 @@ import inspect
 import io
 import json
 import os
+import pkgutil
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -137,7 +138,7 @@ def load(path: str | os.PathLike[str], trusted: Iterable[str] = ()) -> Any:
         raise ValueError(
             f"{source} is not a model file; give one that 'bayesvm fit' or bayesvm.save wrote"
         ) from error
-    if old is not None and any(name.startswith("bayesvm.") for name in unknown):
+    if any(_is_gone(name) for name in unknown):
         raise ValueError(_refusal(source))
     if unknown:
         raise ValueError(
@@ -192,13 +193,23 @@ def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def _move(node: dict[str, Any], module_of: dict[str, str]) -> bool:
-    """Put a type of ours into its present module; whether it, or an unknown one, was elsewhere."""
+    """Put a type of ours into its present module; whether it was elsewhere."""
     module, name = node.get("__module__"), node.get("__class__")
-    if not isinstance(module, str) or not module.startswith("bayesvm."):
+    if node.get("__loader__") != "ObjectNode" or not str(module).startswith("bayesvm."):
         return False
-    current = module_of.get(str(name), module)
-    node["__module__"] = current
-    return current != module or name not in module_of
+    node["__module__"] = module_of.get(str(name), module)
+    return bool(node["__module__"] != module)
+
+
+def _is_gone(name: str) -> bool:
+    """Whether a name is one of ours that this version does not have."""
+    if not name.startswith("bayesvm."):
+        return False
+    try:
+        pkgutil.resolve_name(name)
+    except (AttributeError, ImportError):
+        return True
+    return False
 
 
 def _parts(value: Any) -> Iterator[Any]:

@@ -99,35 +99,3 @@ def test_models_that_bayesvm_fit_did_not_make(bayesvm, plain, name):
     assert answer.status == 0
     expected = library.load("plain.skops").predict(plain)
     assert [int(line.split(",")[1]) for line in answer.out.splitlines()[1:]] == expected.tolist()
-
-
-@pytest.mark.parametrize(
-    ("name", "columns", "message"),
-    [
-        ("plain.skops", {"a": [1], "b": [2]}, "fitted to 3 columns without names, the table has 2"),
-        ("plain.skops", {"a": [1], "b": [2], "c": ["x"]}, "takes numbers only; column 'c'"),
-        ("plain.skops", {"a": [1, 2], "b": [2, None], "c": [1, 2]}, "takes numbers only; column 'b'"),
-        (
-            "named.skops",
-            {"a": [1], "B": [2], "c": [3]},
-            "no column 'b', which the model needs; did you mean 'B'?",
-        ),
-        ("plain.skops", None, "give a table"),
-    ],
-)
-def test_tables_such_models_cannot_take(bayesvm, plain, name, columns, message):
-    arguments = []
-    if columns is not None:
-        write_table(pd.DataFrame(columns), "t.csv")
-        arguments = ["t.csv"]
-    answer = bayesvm("predict", name, *arguments)
-    assert (answer.status, answer.out) == (2, "")
-    assert message in answer.err
-
-
-def test_named_columns_in_any_order(bayesvm, plain):
-    write_table(read_table("numbers.csv")[["c", "a", "b"]].assign(extra="x"), "shuffled.csv")
-    assert (
-        bayesvm("predict", "named.skops", "shuffled.csv").out
-        == bayesvm("predict", "named.skops", "numbers.csv").out
-    )

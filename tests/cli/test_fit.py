@@ -112,10 +112,7 @@ def test_no_table_means_the_bundled_one(bayesvm, here):
 REFUSALS = [
     ([], "which column shall be predicted? Give --target; the columns are 'size (cm)', 'legs',"),
     (["--target", "Species"], "no column 'Species'; did you mean 'species'?"),
-    (["--target", "size (cm)"], "is a quantity"),
-    (["--target", "id"], "too many to be classes"),
     (["--target", "species", "--ignore", "colr"], "did you mean 'colour'?"),
-    (["--target", "species", "--ignore", "species"], "is the target and cannot be ignored"),
     (["--target", "species", "--model", "no/where.skops"], "does not exist; create it first"),
     (["--target", "species", "--model", "."], "is a folder; give the name of a file"),
     (["--target", "species", "--model", "t.csv"], "is the table already; give another name"),
@@ -143,21 +140,6 @@ def test_refusals(bayesvm, here, options, message):
     assert message in answer.err
     assert names(here) == ["t.csv", "t.skops"]
     assert (here / "t.skops").read_text() == "precious"
-
-
-def test_tables_that_are_none(bayesvm, here):
-    (here / "latin.csv").write_bytes("a,b\nü,1\n".encode("latin1"))
-    (here / "one.csv").write_text("a,b\n1,x\n2,x\n")
-    (here / "nested.csv").write_text("")
-    for name, message in {
-        "latin.csv": "not UTF-8",
-        "nested.csv": "is empty",
-        "latn.csv": "did you mean 'latin.csv'?",
-    }.items():
-        answer = bayesvm("fit", name, "--target", "a")
-        assert (answer.status, answer.out) == (2, "")
-        assert message in answer.err
-    assert "always 'x'" in bayesvm("fit", "one.csv", "--target", "b").err
 
 
 def test_ctrl_c_leaves_nothing(bayesvm, here, monkeypatch):

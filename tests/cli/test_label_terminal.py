@@ -10,11 +10,10 @@ import sys
 import pandas as pd
 import pytest
 
-from bayesvm._cli.label_dialogue import _confirmed
-from bayesvm.active._label_file import LabelFile, standing
 from bayesvm.tables import write_table
-from tests.cli.test_label import animals
-from tests.cli.test_process import COMMAND, SECONDS, Terminal, environment, plain
+
+from .processes import COMMAND, SECONDS, Terminal, environment, plain
+from .test_label import animals, answers
 
 
 class Keyboard(io.StringIO):
@@ -50,18 +49,31 @@ def typed(bayesvm, monkeypatch):
     return command
 
 
-def answers(path="pool.labels.csv"):
-    with LabelFile(path, "species") as file:
-        return [(entry.row, entry.label) for entry in standing(file.entries)]
-
-
 def questions(answer):
     """The screens, each from its heading to the next."""
     return re.split(r"^(?=Row \d+ of)", answer.err, flags=re.MULTILINE)[1:]
 
 
 def test_a_conversation(typed, pool):
-    lines = ["ant", "y", "bee", "n", "bee", "bee", "1", "7", "", "?", "2", "u", "s", "ANT", "ent", "", "q"]
+    lines = [
+        "ant",
+        "YES",
+        "bee",
+        "n",
+        "bee",
+        " Bee ",
+        "1",
+        "7",
+        "",
+        "?",
+        "2",
+        "u",
+        "s",
+        "ANT",
+        "ent",
+        "",
+        "q",
+    ]
     answer = typed(lines)
     assert answer.status == 0
     assert "Every answer is saved at once in pool.labels.csv" in answer.err
@@ -174,46 +186,11 @@ def test_a_limit_and_the_end_of_the_pool(typed, pool):
     assert [label for _, label in answers("few.labels.csv")] == ["ant", "bee", "bee"]
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        *((line, True) for line in ("y\n", "YES\n", " big  cow \n", "Big Cow\n")),
-        *((line, False) for line in ("\n", "n\n", "cow\n", None)),
-    ],
-)
-def test_what_confirms_a_new_class(line, expected):
-    assert _confirmed(line, "big cow") is expected
-
-
-class Conversation(Terminal):
-    """A process whose input comes from our terminal too."""
-
-    def __init__(self, arguments, folder):
-        pty = pytest.importorskip("pty", reason="terminals of this kind are a matter of POSIX")
-        self.master, slave = pty.openpty()
-        self.process = subprocess.Popen(
-            [*COMMAND, *map(str, arguments)],
-            stdout=slave,
-            stderr=slave,
-            stdin=slave,
-            cwd=folder,
-            env=environment(),
-            start_new_session=True,
-        )
-        os.close(slave)
-        self.text = ""
-
-    def type(self, line, expect):
-        self.read_until(expect)
-        self.text = ""
-        os.write(self.master, line.encode())
-
-
 ARGUMENTS = ["label", "pool.csv", "--target", "species", "--classes", "ant,bee,cow"]
 
 
 def test_killed_at_a_question_nothing_is_lost(pool, here):
-    terminal = Conversation(ARGUMENTS, here)
+    terminal = Terminal(ARGUMENTS, here, typed=True)
     for line in ("1\n", "2\n", "1\n"):
         terminal.type(line, "species? ")
     terminal.read_until("species? ")
@@ -222,7 +199,7 @@ def test_killed_at_a_question_nothing_is_lost(pool, here):
     before = answers()
     assert [label for _, label in before] == ["ant", "bee", "ant"]
 
-    terminal = Conversation(ARGUMENTS, here)
+    terminal = Terminal(ARGUMENTS, here, typed=True)
     terminal.read_until("species? ")
     text = plain(terminal.text)
     assert "3 labelled, 57 left, leave-one-out" in text

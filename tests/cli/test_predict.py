@@ -49,17 +49,6 @@ def test_each_row_alone_gives_the_same(bayesvm, model, workshop, here):
         np.testing.assert_allclose(np.array(alone[2:], float), np.array(together[2:], float), atol=1e-9)
 
 
-def test_codes_with_zeros_in_front(bayesvm, here):
-    """ "01" is a category of the training table; a table of "01" alone must not become the number 1."""
-    rows = [f"{code},{'u' if code in ('01', '02') else 'v'}" for code in ["01", "02", "1", "x"] * 15]
-    (here / "t.csv").write_text("code,y\n" + "\n".join(rows) + "\n")
-    assert bayesvm("fit", "t.csv", "-t", "y", "-q", "--no-report").status == 0
-    (here / "one.csv").write_text("code\n01\n")
-    answer = bayesvm("predict", "t.skops", "one.csv")
-    assert answer.err == ""
-    assert answer.out.splitlines()[1].startswith("1,u,")
-
-
 @pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.parquet", "out.csv.gz"])
 def test_files(bayesvm, model, workshop, here, expected, name):
     answer = bayesvm("predict", model, workshop / "new.csv", "--abstain", 0.05, "--output", name)
@@ -156,7 +145,7 @@ def test_refusals(bayesvm, workshop, here, arguments, message):
 def short_blocks(monkeypatch):
     from bayesvm.tables import _predictions, _reading
 
-    for module in (_reading, _reading, _predictions):
+    for module in (_reading, _predictions):
         monkeypatch.setattr(module, "BLOCK_ROWS", 7)
 
 

@@ -33,7 +33,7 @@ from .data import FAST, mixed_table
 
 @pytest.fixture
 def short_blocks(monkeypatch):
-    for module in (_reading, _reading, _predictions):
+    for module in (_reading, _predictions):
         monkeypatch.setattr(module, "BLOCK_ROWS", 3)
 
 
@@ -138,7 +138,7 @@ def test_written_in_blocks(name, tmp_path, monkeypatch):
     table = table.assign(truth=truth)
     write_table(table, tmp_path / name)
     expected = read_table(tmp_path / name)
-    monkeypatch.setattr("bayesvm.tables._predictions._GROUP_BYTES", 1)
+    monkeypatch.setattr("bayesvm.tables._formats._GROUP_BYTES", 1)
     with table_writer(tmp_path / name, {"truth": pa.bool_(), "note": pa.string()}) as writer:
         for start in range(0, 20, 3):
             writer.write(table.iloc[start : start + 3])
@@ -189,10 +189,10 @@ def test_predictions_and_notes_of_blocks(short_blocks):
 PEAK = """
 import sys
 from bayesvm._cli import run
-from bayesvm.tables import blocks, parquet, predictions, writing
-for module in (blocks, parquet, predictions):
+from bayesvm.tables import _formats, _predictions, _reading
+for module in (_predictions, _reading):
     module.BLOCK_ROWS = 1000
-writing._GROUP_BYTES = 2**22
+_formats._GROUP_BYTES = 2**22
 for table in sys.argv[1:]:
     status = run(["predict", "m.skops", table, "--keep", "-o", f"out_{table}"])
     lines = open("/proc/self/status").read().splitlines()
@@ -203,7 +203,7 @@ for table in sys.argv[1:]:
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="memory is looked up where Linux says it")
 def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
     """The peak of a process that predicts small files, and then large ones, which must never be in memory."""
-    monkeypatch.setattr("bayesvm.tables._predictions._GROUP_BYTES", 2**22)
+    monkeypatch.setattr("bayesvm.tables._formats._GROUP_BYTES", 2**22)
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))

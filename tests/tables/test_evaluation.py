@@ -9,9 +9,9 @@ import pytest
 from sklearn.metrics import accuracy_score, brier_score_loss, confusion_matrix, log_loss
 
 from bayesvm.metrics import expected_calibration_error
-from bayesvm.tables import Evaluation, TableError, TableWarning, evaluate_table, table_classifier
+from bayesvm.tables import Evaluation, TableError, TableWarning, evaluate_table
 
-from .data import FAST, mixed_table
+from .data import mixed_table
 
 
 def evaluation(n=200, n_classes=3, seed=0):
@@ -82,12 +82,6 @@ def test_dictionary_is_ready_for_json(classes):
     assert again["classes"] == classes.tolist()
     assert again["accuracy"]["value"] == 1.0
     assert again["confusion"] == [[1, 0], [0, 1]]
-
-
-@pytest.fixture(scope="module")
-def pipeline():
-    table = mixed_table()
-    return table_classifier("species", **FAST).fit(table, table["species"])
 
 
 def test_evaluate_table(pipeline):

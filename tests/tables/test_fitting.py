@@ -6,9 +6,12 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesvm.tables import TableError, TableWarning, _fitting, example_table, fit_table, table_classifier
+from bayesvm.tables._fitting import equal_rows, held_out_rows
 
 from .data import FAST, mixed_table
 
@@ -132,6 +135,51 @@ def test_warnings_come_once(table):
     assert messages == [
         "column 'dose': 5 values such as 'low' do not fit a column of kind 'number' and count as missing"
     ]
+
+
+def test_shares():
+    labels = np.repeat(["a", "b", "c"], [500, 300, 5])
+    held = held_out_rows(labels, np.arange(805), 0.2, 0)
+    _, counts = np.unique(labels[held], return_counts=True)
+    assert counts.tolist() == [100, 60, 1]
+    assert (np.diff(held) > 0).all()
+
+
+def test_total_is_right_even_if_no_class_has_a_whole_share():
+    labels = np.repeat(np.arange(100), 4)
+    assert len(held_out_rows(labels, np.arange(400), 0.2, 0)) == 80
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 12)), min_size=2, max_size=60),
+    st.sampled_from([0.1, 0.2, 0.5, 0.9]),
+    st.integers(0, 3),
+)
+def test_groups_stay_together_and_classes_stay(rows, share, seed):
+    labels, groups = np.array(rows).T
+    groups = np.unique(groups, return_inverse=True)[1]
+    held = held_out_rows(labels, groups, share, seed)
+    rest = np.delete(np.arange(len(labels)), held)
+    assert not set(groups[held]) & set(groups[rest])
+    assert set(labels[rest]) == set(labels)
+    assert len(held) <= round(share * len(labels)) + len(labels) // 2
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1.0, np.nan, 1.0, np.nan],
+        ["a", None, "a", None],
+        pd.to_datetime(["2024-01-01", None, "2024-01-01", None]),
+    ],
+    ids=["numbers", "words", "dates"],
+)
+def test_equal_rows(values):
+    table = pd.DataFrame({"x": values, "y": [1, 1, 1, 2]})
+    groups = equal_rows(table)
+    assert groups[0] == groups[2]
+    assert len(set(groups.tolist())) == 3
+    assert equal_rows(table[["x"]]).tolist() in ([0, 1, 0, 1], [1, 0, 1, 0])
 
 
 class Interrupter:

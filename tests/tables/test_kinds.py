@@ -8,9 +8,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from bayesvm.tables import TableError
 from bayesvm.tables._kinds import (
     MANY_VALUES,
-    TableError,
     as_kind,
     as_text,
     check_plain,

@@ -1,18 +1,24 @@
-"""Predictions as columns, equal to what the model says."""
+"""Predictions as columns, equal to what the model says; models fitted from Python; relevance of columns."""
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
 
-from bayesvm.tables import TableError, predict_table, table_classifier
+from bayesvm import BayesianSVC
+from bayesvm.tables import (
+    TableError,
+    column_relevance,
+    open_blocks,
+    predict_blocks,
+    predict_table,
+    read_table,
+    table_classifier,
+    write_table,
+)
 
 from .data import FAST, mixed_table
-
-
-@pytest.fixture(scope="module")
-def pipeline():
-    table = mixed_table()
-    return table_classifier("species", **FAST).fit(table, table["species"])
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +73,98 @@ def test_one_row_and_no_row(pipeline, new):
 def test_bad_error_rates(pipeline, new):
     with pytest.raises(ValueError, match="max_error=2"):
         predict_table(pipeline, new, 2)
+
+
+# --- Models that know nothing of tables.
+
+
+X = np.random.default_rng(0).normal(size=(40, 2))
+TABLE = pd.DataFrame({"id": [f"r{i}" for i in range(40)], "b": X[:, 1], "a": X[:, 0], "label": X[:, 0] > 0})
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return BayesianSVC(**FAST).fit(TABLE[["a", "b"]], TABLE["label"])
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
+def test_blocks_for_an_estimator_by_itself(plain, tmp_path, name):
+    """It takes its own columns out of the table, in its own order."""
+    write_table(TABLE, tmp_path / name)
+    out = pd.concat(predict_blocks(plain, open_blocks(tmp_path / name, model=plain)))
+    np.testing.assert_allclose(out.filter(like="probability_"), plain.predict_proba(TABLE[["a", "b"]]))
+    pd.testing.assert_frame_equal(predict_table(plain, read_table(tmp_path / name, model=plain)), out)
+
+
+def test_what_is_lacking_is_named(plain):
+    with pytest.raises(TableError, match=r"no column 'a', which the model needs; did you mean 'A'\?"):
+        predict_table(plain, TABLE.rename(columns={"a": "A"}))
+    with pytest.raises(TableError, match="takes numbers only; column 'b'"):
+        predict_table(plain, TABLE.assign(b="x"))
+    with pytest.raises(TableError, match="column 'a' has other or missing values"):
+        predict_table(plain, TABLE.assign(a=TABLE["a"].where(TABLE.index != 3)))
+
+
+def test_names_are_not_needed():
+    nameless = BayesianSVC(**FAST).fit(X, X[:, 0] > 0)
+    out = predict_table(nameless, pd.DataFrame(X, columns=["u", "v"]))
+    np.testing.assert_array_equal(out["prediction"], nameless.predict(X))
+    with pytest.raises(TableError, match="2 columns without names, the table has 4"):
+        predict_table(nameless, TABLE)
+
+
+def test_steps_before_a_model_see_the_values_as_they_are():
+    pipeline = make_pipeline(SimpleImputer(), BayesianSVC(**FAST)).fit(TABLE[["a", "b"]], TABLE["label"])
+    gaps = TABLE.assign(a=TABLE["a"].where(TABLE.index != 3))
+    np.testing.assert_array_equal(
+        predict_table(pipeline, gaps)["prediction"], pipeline.predict(gaps[["a", "b"]])
+    )
+
+
+# --- Relevance of columns.
+
+
+def test_shares_of_the_columns_in_order(pipeline):
+    relevance = column_relevance(pipeline)
+    assert set(relevance.index) == set(pipeline["columns"].names_)
+    assert relevance.sum() == pytest.approx(1.0)
+    assert relevance.is_monotonic_decreasing
+    assert (relevance >= 0).all()
+    pd.testing.assert_series_equal(relevance, column_relevance(pipeline))
+
+
+def test_a_column_and_the_flag_of_its_gaps_move_together(pipeline):
+    from bayesvm.tables._predictions import _features_of_columns
+
+    features = _features_of_columns(pipeline)
+    n_features = pipeline["model"].n_features_in_
+    assert sorted(np.concatenate(list(features.values()))) == list(range(n_features))
+    with_gaps = pipeline["imputer"].indicator_.features_
+    owner = pipeline["vectoriser"].origins_[with_gaps[0]]
+    assert len(pipeline["vectoriser"].origins_) in features[owner]  # the first flag
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_noise_with_many_features_does_not_outrank_signal(seed):
+    rng = np.random.default_rng(seed)
+    n = 400
+    table = pd.DataFrame(
+        {
+            "signal": rng.normal(size=n),
+            "category": rng.choice(list("abcdefg"), n),
+            "code": [f"{v:,}" + "x" for v in rng.integers(1000, 99999, n)],
+            "half": rng.normal(size=n),
+        }
+    )
+    y = np.where(
+        np.sin(2 * table["signal"]) + 0.7 * table["half"] + 0.3 * rng.normal(size=n) > 0, "up", "down"
+    )
+    relevance = column_relevance(table_classifier("y").fit(table, y))
+    assert set(relevance.index[:2]) == {"signal", "half"}
+    assert relevance[["category", "code"]].sum() < 0.35
+
+
+def test_without_flags_of_gaps():
+    table = mixed_table()
+    changed = table_classifier("species", **FAST).set_params(imputer__add_indicator=False)
+    assert column_relevance(changed.fit(table, table["species"])).sum() == pytest.approx(1.0)

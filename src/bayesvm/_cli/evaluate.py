@@ -1,4 +1,4 @@
-"""``bayesvm evaluate``: how a model does on a table whose labels are known."""
+"""``bayesvm evaluate`` and ``bayesvm info``: how good a model is on a table, and what a model file holds."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from bayesvm._cli.app import check_share
 from bayesvm._cli.terminal import (
     Row,
     Section,
+    abstention,
     class_counts,
     collected_notes,
+    confusions,
     count_of,
     interval,
     kinds_in_words,
@@ -19,6 +21,8 @@ from bayesvm._cli.terminal import (
     print_json,
     print_notes,
     print_sections,
+    quality,
+    relevance_rows,
     shortened,
     shown_progress,
 )
@@ -29,12 +33,11 @@ if TYPE_CHECKING:
 
 
 def evaluate_command(model: Path, table: Path | None, max_error: float, as_json: bool) -> int:
-    """Judge and print."""
+    """Evaluate a model on a table and print the figures."""
     check_share("--max-error", max_error)
     with collected_notes() as notes, shown_progress() as steps:
         steps.start("Loading the model")
         from bayesvm._cli.models import open_model, open_table
-        from bayesvm._cli.terminal import abstention, confusions, quality
         from bayesvm.tables import evaluate_table
 
         loaded = open_model(model)
@@ -61,15 +64,14 @@ def evaluate_command(model: Path, table: Path | None, max_error: float, as_json:
     return DONE
 
 
-# --- ``bayesvm info``: what is in a model file.
+# --- ``bayesvm info``.
 
 
 def info_command(path: Path, as_json: bool) -> int:
-    """Load and print."""
+    """Print what is in a model file."""
     with collected_notes() as notes, shown_progress() as steps:
         steps.start("Loading the model")
         from bayesvm._cli.models import open_model
-        from bayesvm._cli.terminal import relevance_rows
         from bayesvm.tables import column_relevance
 
         loaded = open_model(path)

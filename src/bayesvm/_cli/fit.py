@@ -150,12 +150,12 @@ def _outputs(options: FitOptions) -> tuple[Path, Path | None]:
     return model, report
 
 
-# --- A fitted table in words, and as a dictionary for JSON.
+# --- Summary of a fit.
 
 
 @dataclass(frozen=True)
 class FitSummary:
-    """Everything there is to say after a fit.
+    """What is printed after a fit.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class FitSummary:
     notes: Sequence[str]
 
     def sections(self) -> list[Section]:
-        """For people."""
+        """For the terminal."""
         from bayesvm.tables import column_relevance
 
         fit = self.fit
@@ -197,7 +197,7 @@ class FitSummary:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs."""
+        """For JSON."""
         from bayesvm.tables import column_relevance
 
         fit = self.fit

@@ -50,11 +50,11 @@ class LabelOptions:
 
 
 def label_command(options: LabelOptions) -> int:
-    """Ask until there is an end to it, then write what is wanted and say what comes next."""
-    labels_path = _places(options)
+    """Ask for labels until they end, then write the files asked for and print what comes next."""
+    labels_path = _check_outputs(options)
     with collected_notes() as notes, shown_progress(not options.quiet) as steps:
         steps.start("Reading the pool")
-        labelling, oracle = _opened(options, labels_path)
+        labelling, oracle = _open(options, labels_path)
     if not (options.quiet or options.as_json):
         print_notes(notes)
     interrupted = False
@@ -97,8 +97,8 @@ def label_command(options: LabelOptions) -> int:
     return REFUSED if problem else DONE
 
 
-def _places(options: LabelOptions) -> Path:
-    """Where the labels go; all outputs are checked before the first question."""
+def _check_outputs(options: LabelOptions) -> Path:
+    """Check all outputs before the first question; return the path of the labels."""
     from bayesvm.active._labelling import default_label_file
 
     labels = options.labels or default_label_file(options.pool)
@@ -110,18 +110,18 @@ def _places(options: LabelOptions) -> Path:
             check_place(option, path, taken)
             taken[path.resolve()] = option
     if options.output is not None:
-        from bayesvm.tables._parsing import check_file_name
+        from bayesvm.tables._formats import check_file_name
 
         check_file_name(options.output, writing=True)
     return labels
 
 
-def _opened(options: LabelOptions, labels: Path) -> tuple[Labelling, dict[int, str] | None]:
-    """The pool ready to be asked about, and the labels of a file if they come from there."""
+def _open(options: LabelOptions, labels: Path) -> tuple[Labelling, dict[int, str] | None]:
+    """Open the pool for labelling, and read the labels if they come from a file."""
     from bayesvm.active._labelling import Labelling, read_labels
     from bayesvm.active._rules import RULES
     from bayesvm.tables import TableError, read_table
-    from bayesvm.tables._kinds import closest
+    from bayesvm.tables._exceptions import closest
 
     if options.policy not in RULES:
         raise ValueError(
@@ -167,7 +167,7 @@ def _ask(options: LabelOptions, labelling: Labelling, oracle: dict[int, str] | N
 
 
 def _fit(labelling: Labelling, options: LabelOptions) -> str:
-    """Fit and save a model of the labelled rows, as 'bayesvm fit' does; why not, if it cannot be."""
+    """Fit and save a model of the labelled rows; return why not, if it cannot be fitted."""
     import bayesvm
     from bayesvm.tables import TableError, fit_table
 
@@ -187,7 +187,7 @@ def _fit(labelling: Labelling, options: LabelOptions) -> str:
 
 
 def _again(options: LabelOptions) -> tuple[str, ...]:
-    """Options of a further run, besides those that 'bayesvm fit' has too."""
+    """Options that continue this run, besides those that 'bayesvm fit' has too."""
     words = []
     if options.labels is not None:
         words += ["--labels", str(options.labels)]
@@ -202,7 +202,7 @@ def _again(options: LabelOptions) -> tuple[str, ...]:
     return tuple(words)
 
 
-# --- What a run of ``bayesvm label`` came to, for people and for programs.
+# --- Summary of a run.
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class LabelSummary:
     output, model : Path or None
         Files that were written.
     again : tuple of str
-        Options that make a further run go on with this one.
+        Options that continue this run.
     ignore : tuple of str
         Columns the model does not use.
     """
@@ -232,7 +232,7 @@ class LabelSummary:
     ignore: tuple[str, ...]
 
     def sections(self) -> list[Section]:
-        """Sections for the terminal."""
+        """For the terminal."""
         labelling = self.labelling
         n = len(labelling.labels)
         new = n - self.before
@@ -250,7 +250,7 @@ class LabelSummary:
         return [Section("Labels", rows), Section("Written", files), Section("Next", self._next())]
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it, for JSON."""
+        """For JSON."""
         labelling = self.labelling
         return {
             "pool": str(self.pool),
@@ -268,7 +268,7 @@ class LabelSummary:
         }
 
     def _next(self) -> list[Row]:
-        """Commands to go on with."""
+        """Commands to continue with."""
         common = ["--target", self.labelling.target]
         for name in self.ignore:
             common += ["--ignore", name]

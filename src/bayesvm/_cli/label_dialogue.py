@@ -1,4 +1,7 @@
-"""Questions and answers: from a person, from a pipe, from a file."""
+"""The questions and answers of ``bayesvm label``: with a person, a pipe, or a file of labels.
+
+Work on the label file is not interrupted half-way: Ctrl-C takes effect after it.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,10 @@ from typing import Any, TypeVar
 from bayesvm._cli.terminal import bar, count_of, cut, percent, shown_progress
 from bayesvm.active._label_file import Answer, numbered, read_answer
 from bayesvm.active._labelling import Belief, Labelling
+from bayesvm.tables._exceptions import closest
 from bayesvm.tables._fitting import held_interrupts
-from bayesvm.tables._kinds import closest
 
-# --- A row, what the model believes, and a person at the terminal.
-
+_Found = TypeVar("_Found")
 
 _CLASSES_SHOWN = 9
 _LONGEST_VALUE = 600
@@ -29,8 +31,8 @@ HELP = """A number or the name of a class labels the row; another name makes a n
 If a class has the name of a command, put a colon before the command: :u"""
 
 
-def standing_in_words(labelling: Labelling) -> str:
-    """How far the labelling is and how good the model, in one line."""
+def progress_line(labelling: Labelling) -> str:
+    """Rows labelled and left, and the accuracy of the model."""
     words = f"{len(labelling.labels)} labelled, {labelling.n_left} left"
     accuracy = labelling.leave_one_out_accuracy
     return words if accuracy is None else f"{words}, leave-one-out {percent(accuracy)}"
@@ -54,12 +56,12 @@ class Screen:
         self._console = Console(stderr=True, highlight=False)
 
     def show(self, row: int, belief: Belief | None) -> None:
-        """A row of the pool and the classes it may be of."""
+        """Show a row of the pool and the classes it may be of."""
         from rich.text import Text
 
         console, labelling = self._console, self._labelling
         title = f"Row {row + 1} of {len(labelling.table)}"
-        words = standing_in_words(labelling)
+        words = progress_line(labelling)
         gap = max(2, console.width - len(title) - len(words))
         console.print()
         console.print(Text.assemble((title, "bold cyan"), " " * gap, (words, "dim")))
@@ -68,7 +70,7 @@ class Screen:
             console.print(self._classes(belief))
 
     def ask(self, prompt: str) -> str | None:
-        """A line that was typed; None at the end of the input."""
+        """Ask for a line; None at the end of the input."""
         from rich.text import Text
 
         self._console.print(Text(f"{prompt} ", style="bold"), end="")
@@ -79,13 +81,13 @@ class Screen:
         return line
 
     def say(self, text: str) -> None:
-        """A remark between two questions."""
+        """Print a remark between two questions."""
         from rich.text import Text
 
         self._console.print(Text(text[:1].upper() + text[1:], style="yellow"))
 
     def help(self) -> None:
-        """Commands and classes."""
+        """Print the commands and classes."""
         from rich.text import Text
 
         self._console.print(Text(HELP))
@@ -146,8 +148,7 @@ class Screen:
         return Padding(grid, (1, 0, 0, 2))
 
 
-_Found = TypeVar("_Found")
-# Rows from which on a person waits long enough to want to know what for.
+# From this many rows on a person waits long enough for a progress line.
 _LARGE = 50_000
 
 
@@ -162,7 +163,7 @@ def ask_person(labelling: Labelling, columns: tuple[str, ...], limit: int | None
     while limit is None or answered < limit:
         with shown_progress(len(labelling.table) >= _LARGE) as steps:
             steps.start("Looking for the row that teaches most")
-            row = _whole(labelling.next_row)
+            row = _uninterrupted(labelling.next_row)
         if row is None:
             screen.say("No row is left to ask about.")
             line = screen.ask("u takes back the last answer, anything else ends:")
@@ -222,26 +223,26 @@ def ask_pipe(labelling: Labelling, open_classes: bool, limit: int | None, quiet:
         if answer.kind == "undo":  # also when no row is left
             answered += _take_back(labelling, say)
             continue
-        row = _whole(labelling.next_row)
+        row = _uninterrupted(labelling.next_row)
         if row is None:
             say("no row is left to ask about")
             return
-        answered += _told(labelling, row, answer, say)
+        answered += _answer_row(labelling, row, answer, say)
 
 
 def ask_file(labelling: Labelling, labels: Mapping[int, str], limit: int | None, quiet: bool) -> None:
-    """Take answers from a table of labels as if a person knew it by heart."""
+    """Take answers from a table of labels."""
     answered = 0
     say = _silent if quiet else _remark
     while limit is None or answered < limit:
-        row = _whole(labelling.next_row)
+        row = _uninterrupted(labelling.next_row)
         if row is None:
             return
-        answered += _told(labelling, row, Answer("label", labels[row]), say)
+        answered += _answer_row(labelling, row, Answer("label", labels[row]), say)
 
 
-def _told(labelling: Labelling, row: int, answer: Answer, say: Callable[[str], None]) -> int:
-    """Carry out an answer that no screen shows, and say so in a line."""
+def _answer_row(labelling: Labelling, row: int, answer: Answer, say: Callable[[str], None]) -> int:
+    """Carry out an answer and print a line about it."""
     belief = labelling.belief(row)
     change = _carry_out(labelling, row, answer, say)
     if answer.kind == "label":
@@ -253,19 +254,19 @@ def _told(labelling: Labelling, row: int, answer: Answer, say: Callable[[str], N
 
 
 def _carry_out(labelling: Labelling, row: int, answer: Answer, say: Callable[[str], None]) -> int:
-    """Label, skip or undo; by how much the number of answers has grown."""
+    """Label, skip or undo; return the change in the number of answers."""
     if answer.kind == "label":
-        _whole(lambda: labelling.answer(row, answer.label))
+        _uninterrupted(lambda: labelling.answer(row, answer.label))
         return 1
     if answer.kind == "skip":
-        _whole(lambda: labelling.skip(row))
+        _uninterrupted(lambda: labelling.skip(row))
         return 0
     return _take_back(labelling, say)
 
 
 def _take_back(labelling: Labelling, say: Callable[[str], None]) -> int:
-    """Undo the last answer; by how much the number of answers has grown."""
-    taken = _whole(labelling.undo)
+    """Undo the last answer; return the change in the number of answers."""
+    taken = _uninterrupted(labelling.undo)
     if taken is None:
         say("there is nothing to take back")
         return 0
@@ -280,8 +281,8 @@ def _confirmed(line: str | None, label: str) -> bool:
     return words in ("y", "yes", label.casefold())
 
 
-def _whole(work: Callable[[], _Found]) -> _Found:
-    """Do something that Ctrl-C must not cut in two; it counts afterwards."""
+def _uninterrupted(work: Callable[[], _Found]) -> _Found:
+    """Do something without interruption; Ctrl-C takes effect afterwards."""
     with held_interrupts() as interrupts:
         found = work()
     if interrupts.pressed:

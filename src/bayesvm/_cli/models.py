@@ -1,4 +1,4 @@
-"""Model files as commands need them, and the tables that go with them."""
+"""Model files for ``predict``, ``evaluate`` and ``info``, and the tables that go with them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """What was in a model file.
+    """A loaded model file.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ def open_model(path: Path) -> LoadedModel:
     from sklearn.pipeline import Pipeline
 
     import bayesvm
-    from bayesvm.tables._plain_models import table_columns
+    from bayesvm.tables._pipeline import table_columns
 
     if not path.exists():
         raise FileNotFoundError(f"there is no model file {str(path)!r}{_similar_model(path)}")
@@ -55,7 +55,7 @@ def open_model(path: Path) -> LoadedModel:
 
 
 def open_table(loaded: LoadedModel, path: Path | None) -> pandas.DataFrame:
-    """The table to go through a model: a file, or the bundled one if the model was fitted to it."""
+    """Read the table for a model; without a path the bundled one, if the model was fitted to it."""
     from bayesvm.tables import TableError, example_table, read_table
 
     columns = loaded.columns
@@ -69,7 +69,7 @@ def open_table(loaded: LoadedModel, path: Path | None) -> pandas.DataFrame:
 
 def open_rows(loaded: LoadedModel, path: Path | None) -> TableBlocks:
     """The same in blocks of rows, for files larger than memory."""
-    from bayesvm.tables._plain_models import columns_for
+    from bayesvm.tables._pipeline import columns_for
     from bayesvm.tables._reading import WholeTable, open_blocks
 
     if path is None:

@@ -23,7 +23,7 @@ from bayesvm._cli.terminal import (
 if TYPE_CHECKING:
     import pandas
 
-    from bayesvm.tables._predictions import TableWriter
+    from bayesvm.tables._formats import TableWriter
     from bayesvm.tables._reading import TableBlocks
 
 
@@ -35,7 +35,7 @@ _COLUMNS_SHOWN = ("row", "prediction", "probability", "ask_a_person", "epistemic
 def predict_command(
     model: Path, table: Path | None, abstain: float | None, output: Path | None, keep: bool, as_json: bool
 ) -> int:
-    """Predict every row, block by block, and write the result where it is wanted."""
+    """Predict every row, block by block, and write the predictions."""
     if output is not None and str(output) == "-":
         output = None
     if abstain is not None:
@@ -43,8 +43,7 @@ def predict_command(
     with collected_notes() as notes, shown_progress() as steps:
         steps.start("Loading the model")
         from bayesvm._cli.models import open_model, open_rows
-        from bayesvm.tables._parsing import check_file_name
-        from bayesvm.tables._predictions import CsvWriter, table_writer
+        from bayesvm.tables._formats import CsvWriter, check_file_name, table_writer
 
         if output is not None:
             check_file_name(output, writing=True)
@@ -54,8 +53,8 @@ def predict_command(
         steps.start("Reading the table")
         rows = open_rows(loaded, table)
         steps.start("Predicting")
-        seen = _Seen()
-        predictions = seen.blocks(_predictions(loaded.estimator, rows, abstain, keep), rows.n_rows, steps)
+        summary = _Summary()
+        predictions = summary.blocks(_predictions(loaded.estimator, rows, abstain, keep), rows.n_rows, steps)
         if output is not None:
             with table_writer(output, rows.arrow_types) as writer:
                 _write(predictions, writer, as_json)
@@ -69,13 +68,13 @@ def predict_command(
     if output is not None and not as_json:
         sys.stderr.write(f"bayesvm: wrote {count_of(rows.n_rows, 'row')} to {output}\n")
     elif output is None and not as_json and sys.stdout.isatty():
-        _show(seen)
+        _show(summary)
     print_notes(notes)
     return DONE
 
 
 def _write(predictions: Iterable[pandas.DataFrame], writer: TableWriter, as_json: bool) -> None:
-    """All blocks to a file, and as JSON to standard output too if that is wanted."""
+    """Write all blocks to a file, and on request as JSON to standard output too."""
 
     def written() -> Iterator[pandas.DataFrame]:
         for block in predictions:
@@ -125,8 +124,8 @@ def _predictions(
         yield predictions
 
 
-class _Seen:
-    """What a terminal shows of predictions that have passed by."""
+class _Summary:
+    """What a terminal shows of predictions, collected while they are written."""
 
     def __init__(self) -> None:
         self.first: pandas.DataFrame | None = None
@@ -136,7 +135,7 @@ class _Seen:
     def blocks(
         self, predictions: Iterable[pandas.DataFrame], n_rows: int, steps: Steps
     ) -> Iterator[pandas.DataFrame]:
-        """The same blocks; those behind are counted."""
+        """Pass blocks on and count them."""
         n_blocks: int | None = None
         for block in predictions:
             if self.first is None:
@@ -151,9 +150,9 @@ class _Seen:
             steps.advance(n_blocks or 1, f"{self.n_rows} of {n_rows} rows")
 
 
-def _show(seen: _Seen) -> None:
-    """The first rows, as many columns as fit, and a summary, for someone at a terminal."""
-    predictions = seen.first
+def _show(summary: _Summary) -> None:
+    """Print the first rows, as many columns as fit, and a summary."""
+    predictions = summary.first
     assert predictions is not None
     from rich.console import Console
     from rich.table import Table
@@ -175,16 +174,16 @@ def _show(seen: _Seen) -> None:
     for row in zip(*columns, strict=True):
         grid.add_row(*map(Text, row))
     console.print(grid)
-    for line in _in_short(seen):
+    for line in _summary_lines(summary):
         console.print(Text(line, style="dim"))
 
 
-def _in_short(seen: _Seen) -> list[str]:
+def _summary_lines(summary: _Summary) -> list[str]:
     # The most frequent first; of equals the one that was seen first.
-    counts = sorted(seen.classes.items(), key=lambda item: -item[1])
+    counts = sorted(summary.classes.items(), key=lambda item: -item[1])
     names, numbers = [label for label, _ in counts], [count for _, count in counts]
-    lines = [f"{count_of(seen.n_rows, 'row')}: {class_counts(names, numbers)}"]
-    if seen.first is not None and "ask_a_person" in seen.first:
-        lines.append(f"ask a person about {count_of(seen.n_asked, 'row')}")
+    lines = [f"{count_of(summary.n_rows, 'row')}: {class_counts(names, numbers)}"]
+    if summary.first is not None and "ask_a_person" in summary.first:
+        lines.append(f"ask a person about {count_of(summary.n_asked, 'row')}")
     lines.append("--output FILE.csv or a pipe gets all rows and columns")
     return lines

@@ -56,7 +56,7 @@ def print_sections(sections: Sequence[Section]) -> None:
     """Write the sections that have rows to standard output."""
     shown = [section for section in sections if section.rows]
     if sys.stdout.isatty():
-        _print_pleasantly(shown)
+        _print_with_rich(shown)
     else:
         sys.stdout.write("\n".join(map(_plain, shown)))
 
@@ -67,7 +67,7 @@ def print_json(value: Any) -> None:
 
 
 def print_json_list(values: Iterable[Any]) -> None:
-    """The same for a list whose values come one by one, and need not be there all at once."""
+    """Write a JSON list whose values come one by one."""
     before = "[\n"
     for value in values:
         sys.stdout.write(before + textwrap.indent(_json(value), "  "))
@@ -86,7 +86,7 @@ def _plain(section: Section) -> str:
     return "\n".join([section.title, *(f"  {line}".rstrip() for line in cells)]) + "\n"
 
 
-def _print_pleasantly(sections: Sequence[Section]) -> None:
+def _print_with_rich(sections: Sequence[Section]) -> None:
     from rich.console import Console
     from rich.padding import Padding
     from rich.table import Table
@@ -183,7 +183,7 @@ def class_counts(classes: Sequence[Any], counts: Sequence[int]) -> str:
 
 
 def shortened(parts: Iterable[str]) -> str:
-    """A list of a few things, or the first few of many."""
+    """A list, or the first few of many things."""
     parts = list(parts)
     more = [f"and {len(parts) - MOST_SHOWN} more"] if len(parts) > MOST_SHOWN else []
     return ", ".join([*(cut(part, 60) for part in parts[:MOST_SHOWN]), *more])
@@ -231,7 +231,7 @@ def quality(judged: Sequence[Evaluation], thresholds: Sequence[float], max_error
 
 
 def abstention(evaluation: Evaluation, threshold: float, max_error: float) -> dict[str, Any]:
-    """What happens if the model may hand rows to a person."""
+    """Figures of abstention, for JSON."""
     answered, accuracy = evaluation.answered(threshold)
     return {
         "max_error": max_error,
@@ -243,7 +243,7 @@ def abstention(evaluation: Evaluation, threshold: float, max_error: float) -> di
 
 
 def confusions(evaluation: Evaluation) -> Section:
-    """The whole matrix for a few classes, else the most frequent mistakes."""
+    """The confusion matrix of a few classes, else the most frequent mistakes."""
     names = [cut(str(label), 20) for label in evaluation.classes]
     matrix = evaluation.confusion
     if len(names) <= _MOST_CLASSES:
@@ -257,7 +257,7 @@ def confusions(evaluation: Evaluation) -> Section:
 
 
 def relevance_rows(relevance: Any) -> list[Row]:
-    """The most relevant columns with bars; takes what ``column_relevance`` returns."""
+    """The most relevant columns with bars, from ``column_relevance``."""
     largest = float(relevance.max())
     shown = [(str(name), float(share)) for name, share in relevance.head(MOST_SHOWN).items()]
     return [

@@ -70,7 +70,7 @@ def with_checks(
     TableError
         If a row is not there, or is another one.
     """
-    from bayesvm.tables._kinds import TableError
+    from bayesvm.tables._exceptions import TableError
 
     beyond = [entry.row for entry in entries if entry.row >= len(table)]
     if beyond:
@@ -409,7 +409,7 @@ def read_labels(
     TableError
         If the file has no such column, or rows the pool does not have or has changed.
     """
-    from bayesvm.tables._kinds import TableError, closest
+    from bayesvm.tables._exceptions import TableError, closest
     from bayesvm.tables._reading import read_table
 
     n_rows = len(pool)
@@ -435,7 +435,8 @@ def read_labels(
 
 
 def _by_number(table: pandas.DataFrame, target: str) -> dict[int, str]:
-    from bayesvm.tables._kinds import TableError, as_text
+    from bayesvm.tables._exceptions import TableError
+    from bayesvm.tables._kinds import as_text
 
     numbers = as_text(table["row"])
     bad = numbers[~numbers.fillna("").str.fullmatch(r"[0-9]+")]

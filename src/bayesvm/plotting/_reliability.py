@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from bayesvm.metrics import ReliabilityCurve, calibration_gap, reliability_curve
-from bayesvm.plotting._coverage import check_left_out
-from bayesvm.plotting._style import GUIDE, INK, MAIN, MUTED, final_model, open_axes, tidy
+from bayesvm.plotting._style import GUIDE, INK, MAIN, MUTED, check_left_out, final_model, open_axes, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,9 +1,11 @@
-"""The look all displays share: colours, axes, and the one import of matplotlib."""
+"""What all displays share: colours, axes, and the model inside a pipeline or search."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -56,9 +58,6 @@ def class_colors(n_classes: int) -> list[Any]:
     return [colormap(i / (n_classes - 1)) for i in range(n_classes)]
 
 
-# --- Finding our model inside pipelines and searches.
-
-
 def best_estimator(estimator: Any) -> Any:
     """The estimator itself, or the refitted best one of a search; fitted."""
     check_is_fitted(estimator)
@@ -92,3 +91,27 @@ def prepared(estimator: Any, X: Any) -> Any:
             X = model[:-1].transform(X)
         model = best_estimator(model[-1])
     return X
+
+
+def check_left_out(model: Any, y: Any) -> npt.NDArray[Any]:
+    """Labels as an array, if there is one for each leave-one-out prediction.
+
+    Raises
+    ------
+    ValueError
+        If their number differs from that of the rows of the last fit, or
+        the model holds no predictions of single rows.
+    """
+    y = np.asarray(y)
+    if model.loo_proba_ is None:
+        raise ValueError(
+            "the model was fitted to so many rows and classes that it holds no leave-one-out predictions "
+            "of single rows (loo_proba_ is None); give predictions of rows held out instead"
+        )
+    n_rows = model.loo_proba_.shape[0]
+    if y.shape != (n_rows,):
+        raise ValueError(
+            f"y has shape {y.shape}, but the model holds leave-one-out predictions of {n_rows} rows: "
+            "give the labels of the last fit (or partial_fit)"
+        )
+    return y

@@ -84,9 +84,9 @@ def find_pitfalls(table: pandas.DataFrame, target: str) -> list[Pitfall]:
     [('copy', ('code',)), ('identifier', ('age',))]
     """
     from bayesvm.report._leakage import leak_pitfalls, row_order_pitfalls
-    from bayesvm.tables._columns import named_columns
-    from bayesvm.tables._evaluation import class_labels
-    from bayesvm.tables._kinds import TableError, check_plain, closest
+    from bayesvm.tables._columns import class_labels, named_columns
+    from bayesvm.tables._exceptions import TableError, closest
+    from bayesvm.tables._kinds import check_plain
 
     table = named_columns(table)
     if target not in table:
@@ -125,7 +125,7 @@ def _plain(pitfall: Pitfall) -> Pitfall:
 def columns_of(inputs: pandas.DataFrame) -> TableColumns:
     """What a fit would learn about these columns; there may be none that it would use."""
     from bayesvm.tables._columns import TableColumns
-    from bayesvm.tables._kinds import TableError, TableWarning
+    from bayesvm.tables._exceptions import TableError, TableWarning
 
     columns = TableColumns()
     with warnings.catch_warnings():
@@ -141,7 +141,7 @@ def columns_of(inputs: pandas.DataFrame) -> TableColumns:
 
 def as_seen(columns: TableColumns, table: pandas.DataFrame) -> pandas.DataFrame:
     """The columns in use, with gaps where the model sees them."""
-    from bayesvm.tables._kinds import TableWarning
+    from bayesvm.tables._exceptions import TableWarning
 
     if not columns.names_:
         return table.iloc[:, :0]

@@ -1,88 +1,23 @@
-"""The first step of a table's pipeline: it knows the columns by name and by kind."""
+"""Columns of a table: names and kinds of those to predict from, and labels of the target."""
 
 from __future__ import annotations
 
 import platform
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from pandas.api import types
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bayesvm._version import __version__
-from bayesvm.tables._kinds import (
-    ISO,
-    TableError,
-    TableWarning,
-    as_kind,
-    as_text,
-    check_plain,
-    closest,
-    is_ambiguous,
-    recognise,
-)
-
-# --- What is said about values that had to be given up, once per column however many blocks there are.
-
-
-_SHOWN = 40
-
-
-class OddValues(TableWarning):
-    """Values of a column that the model cannot use.
-
-    Parameters
-    ----------
-    column : str
-    count : int
-    example : str
-        The first of them.
-    what : str
-        What is the matter with them.
-    """
-
-    def __init__(self, column: str, count: int, example: str, what: str) -> None:
-        self.column, self.count, self.example, self.what = column, count, example, what
-        shown = example if len(example) <= _SHOWN else example[: _SHOWN - 3] + "..."
-        noun = "value" if count == 1 else "values"
-        super().__init__(f"column {column!r}: {count} {noun} such as {shown!r} {what}")
-
-
-class Notes:
-    """Warnings held back while blocks are worked on, and given once at the end."""
-
-    def __init__(self) -> None:
-        self._odd: dict[tuple[str, str], OddValues] = {}
-        self._others: dict[tuple[type[Warning], str], Warning] = {}
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Take note of warnings instead of giving them."""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            yield
-        for warning in caught:
-            message = warning.message
-            if isinstance(message, OddValues):
-                key = (message.column, message.what)
-                known = self._odd.get(key)
-                if known is not None:
-                    message = OddValues(*key[:1], known.count + message.count, known.example, message.what)
-                self._odd[key] = message
-            elif isinstance(message, Warning):
-                self._others.setdefault((type(message), str(message)), message)
-
-    def give(self) -> None:
-        """Warn of all that was noted."""
-        for message in (*self._odd.values(), *self._others.values()):
-            warnings.warn(message, stacklevel=3)
-
+from bayesvm.tables._exceptions import OddValues, TableError, TableWarning, closest
+from bayesvm.tables._kinds import ISO, as_kind, as_text, check_plain, is_ambiguous, recognise, simple
 
 _PACKAGES = ("scikit-learn", "skrub", "torch", "numpy", "pandas")
 
@@ -220,7 +155,7 @@ class TableColumns(TransformerMixin, BaseEstimator):
             self.categories_[name] = sorted(values.dropna().unique().tolist())
 
     def _convert(self, column: pd.Series) -> pd.Series:
-        """One column of its kind; warns about what had to be given up."""
+        """One column of its kind; warns about values that do not fit."""
         name, kind = str(column.name), self.kinds_[str(column.name)]
         check_plain(column)
         values = as_kind(column, kind, self.date_styles_.get(name, ISO))
@@ -235,18 +170,18 @@ class TableColumns(TransformerMixin, BaseEstimator):
 
 
 def named_columns(X: Any) -> pd.DataFrame:
-    """The table with its column names as strings; refuses doubles, and what is no table."""
+    """The table with its column names as strings; refuses duplicate names, and what is no table."""
     if not isinstance(X, pd.DataFrame):
         raise TableError(f"expected a pandas DataFrame, got {type(X).__name__}")
     table = X.set_axis([str(name) for name in X.columns], axis=1)
-    doubled = table.columns[table.columns.duplicated()]
-    if len(doubled):
-        raise TableError(f"the table has more than one column named {doubled[0]!r}; rename or remove one")
+    duplicates = table.columns[table.columns.duplicated()]
+    if len(duplicates):
+        raise TableError(f"the table has more than one column named {duplicates[0]!r}; rename or remove one")
     return table
 
 
 def _blank(column: pd.Series) -> pd.Series:
-    """Where a column has no value to begin with."""
+    """Where a column has no value."""
     if pd.api.types.is_numeric_dtype(column.dtype) or pd.api.types.is_datetime64_any_dtype(column.dtype):
         return column.isna()
     return as_text(column).isna()
@@ -256,3 +191,95 @@ def _warn_of(values: pd.Series, what: str) -> None:
     if len(values):
         odd = OddValues(str(values.name), len(values), str(values.iloc[0]), what)
         warnings.warn(odd, stacklevel=4)
+
+
+# --- The target: its labels, and whether they can be classes.
+
+
+# A class may well be called "none" or "-": no label is only where nothing is written.
+_NO_LABEL = ("",)
+# More different fractions than this are a quantity, not classes.
+_MOST_FRACTIONS = 20
+# Beyond this floating-point numbers are not whole numbers any more.
+_LARGEST_WHOLE = 2**53
+
+
+def class_labels(column: pd.Series) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """Labels of the training rows, and where there is one.
+
+    Whole numbers and truth values stay what they are; anything else becomes
+    text. Words such as "none" are labels like any other.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_known,)
+    known : ndarray of shape (n_rows,)
+
+    Raises
+    ------
+    TableError
+        If the column cannot be a target.
+    """
+    name = column.name
+    check_plain(column)
+    column = _values(column)
+    text = as_text(column, _NO_LABEL)
+    known = text.notna().to_numpy()
+    text = text[known]
+    n_rows, n_classes = len(text), text.nunique()
+    if n_classes == 0:
+        raise TableError(f"the target {name!r} has no values; choose another column")
+    if n_classes == 1:
+        raise TableError(f"the target {name!r} is always {text.iloc[0]!r}; two or more classes are needed")
+    values = column[known].infer_objects()
+    truth = types.is_bool_dtype(values.dtype)
+    numeric = types.is_numeric_dtype(values.dtype) and not truth
+    numbers = values.to_numpy(np.float64) if numeric else np.empty(0)
+    whole = numeric and bool(((numbers == np.round(numbers)) & (np.abs(numbers) <= _LARGEST_WHOLE)).all())
+    if numeric and not whole and n_classes > _MOST_FRACTIONS:
+        raise TableError(
+            f"the target {name!r} is a quantity ({n_classes} different numbers in {n_rows} rows); "
+            "choose another column, or cut it into classes first"
+        )
+    if n_rows < 2 * n_classes and n_classes > 2:
+        raise TableError(
+            f"the target {name!r} has {n_classes} different values in {n_rows} rows, too many to be classes; "
+            "choose another column"
+        )
+    if truth:
+        return values.to_numpy(np.bool_), known
+    return (values.to_numpy(np.int64) if whole else text.to_numpy(np.str_)), known
+
+
+def find_labels(
+    column: pd.Series, classes: npt.NDArray[Any]
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_], dict[str, int]]:
+    """Labels of a new table in terms of known classes.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_rows,)
+        Only meaningful where known.
+    known : ndarray of shape (n_rows,)
+        Where the label is one of the classes.
+    unseen : dict of str to int
+        How often other labels occur, the most frequent first.
+    """
+    check_plain(column)
+    text = as_text(_values(column), _NO_LABEL)
+    words = as_text(pd.Series(classes), _NO_LABEL)
+    position = text.map({word: i for i, word in enumerate(words)}).to_numpy(np.float64)
+    known = np.isfinite(position)
+    labels = classes[np.where(known, position, 0).astype(np.int64)]
+    unseen = text[~known].dropna().value_counts()
+    return labels, known, {str(label): int(count) for label, count in unseen.items()}
+
+
+def _values(column: pd.Series) -> pd.Series:
+    """The column without categories around its values, and without infinite numbers."""
+    column = simple(column)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = pd.Series(column.to_numpy(), column.index, name=column.name).infer_objects()
+    if types.is_float_dtype(column.dtype):
+        column = column.where(np.isfinite(column.to_numpy(np.float64, na_value=np.nan)))
+    return column

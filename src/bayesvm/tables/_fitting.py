@@ -1,4 +1,4 @@
-"""Fit a table: once with rows held out, to judge it, and then to all rows."""
+"""Fitting a table: once with rows held out, to judge the model, and then to all rows."""
 
 from __future__ import annotations
 
@@ -16,158 +16,12 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from bayesvm.tables._columns import TableColumns, named_columns
-from bayesvm.tables._evaluation import Evaluation, class_labels
-from bayesvm.tables._kinds import TableError, TableWarning, closest
+from bayesvm.tables._columns import TableColumns, class_labels, named_columns
+from bayesvm.tables._evaluation import Evaluation
+from bayesvm.tables._exceptions import TableError, TableWarning, closest
 from bayesvm.tables._pipeline import table_classifier
 
-# --- What a fit has to say about its labels and about how it could be judged.
-
-
-# What programs write where there is no value; the rest of the missing words are fair names of classes.
-_MARKS = ("na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "?")
-
-
-def warn_of_labels(labels: npt.NDArray[Any], target: str) -> None:
-    """Classes with a single row, and classes that look like marks of missing labels."""
-    classes, counts = np.unique(labels, return_counts=True)
-    rare = classes[counts == 1].tolist()
-    if rare:
-        shown = ", ".join(repr(label) for label in rare[:3]) + (", ..." if len(rare) > 3 else "")
-        _warn(
-            f"{len(rare)} class(es) have a single row ({shown}): nobody can tell how well they are predicted"
-        )
-    for label, count in zip(classes.tolist(), counts, strict=True):
-        if str(label).casefold() in _MARKS:
-            _warn(
-                f"{count} row(s) of the target {target!r} say {label!r}, which counts as a class; "
-                "leave the field empty if there is no label"
-            )
-
-
-def warn_of_judgement(
-    holdout: float, n_rows: int, heldout: Evaluation | None, judged: Pipeline | None
-) -> None:
-    """Splits that leave one side poor, and models that learned nothing."""
-    if holdout > 0 and judged is None:
-        _warn(
-            f"a share of {holdout:g} of {n_rows} rows leaves none to hold out; the model is judged by "
-            "leave-one-out only"
-        )
-    if judged is None or heldout is None:
-        return
-    columns = judged["columns"]
-    if 2 * columns.n_rows_ < n_rows:
-        _warn(
-            f"the model that is judged learned from {columns.n_rows_} of {n_rows} rows only, so the held-out "
-            "figures are worse than those of the final one; hold out less"
-        )
-    prior = np.asarray(columns.class_counts_) / columns.n_rows_
-    without = float(-np.log(prior[np.searchsorted(heldout.classes, heldout.labels)]).mean())
-    if heldout.log_loss.value >= without:
-        _warn(
-            f"the held-out log-loss, {heldout.log_loss.value:.3f}, is no better than without a model, "
-            f"{without:.3f}: the columns may say nothing about {columns.target!r}, or the rows are too few"
-        )
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, TableWarning, stacklevel=4)
-
-
-# --- Short work that Ctrl-C must not cut in two.
-
-
-@dataclass
-class Interrupts:
-    """Whether Ctrl-C was pressed meanwhile."""
-
-    pressed: bool = False
-
-
-@contextmanager
-def held_interrupts() -> Iterator[Interrupts]:
-    """Hold Ctrl-C back until the block ends; the caller looks at ``pressed`` afterwards.
-
-    Signals reach the main thread only; in another one nothing needs holding,
-    nor where the process ignores Ctrl-C, as jobs in the background do.
-    """
-    interrupts = Interrupts()
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    if not in_main_thread or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        yield interrupts
-        return
-
-    def take_note(*_: Any) -> None:
-        interrupts.pressed = True
-
-    before = signal.signal(signal.SIGINT, take_note)
-    try:
-        yield interrupts
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-# --- Which rows to hold out: every class in its share, and equal rows together.
-
-
 IntArray = npt.NDArray[np.int64]
-
-
-def equal_rows(table: pd.DataFrame) -> IntArray:
-    """A number per row, the same for rows that are equal in every column."""
-    codes = np.zeros(len(table), dtype=np.int64)
-    for name in table.columns:
-        column = pd.factorize(table[name], use_na_sentinel=False)[0]
-        codes = np.unique(codes * (int(column.max()) + 1) + column, return_inverse=True)[1]
-    return codes
-
-
-def held_out_rows(labels: npt.NDArray[Any], groups: IntArray, share: float, seed: int) -> IntArray:
-    """Positions of the rows to hold out, in order.
-
-    Each class gives its share, rounded so that the total is right; rows of
-    one group stay together, and every class keeps at least one row for
-    training.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_rows,)
-    groups : ndarray of shape (n_rows,)
-    share : float
-        Of the rows, between 0 and 1.
-    seed : int
-    """
-    rng = np.random.default_rng(seed)
-    _, index, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    quota = _rounded(share * counts)
-    order = rng.permutation(int(groups.max()) + 1)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    size = np.bincount(groups)
-    leader = index[np.unique(groups, return_index=True)[1]]
-    held = np.zeros(len(size), dtype=bool)
-    taken = np.zeros(len(counts), dtype=np.int64)
-    for group in order:
-        c = leader[group]
-        if taken[c] + size[group] <= quota[c]:
-            held[group] = True
-            taken[c] += size[group]
-    # A group may hold rows of several classes: give back what would leave a class without any.
-    for c in range(len(counts)):
-        own = np.unique(groups[index == c])
-        if held[own].all():
-            held[own] = False
-    return np.flatnonzero(held[groups])
-
-
-def _rounded(shares: npt.NDArray[np.floating]) -> IntArray:
-    """Whole numbers with the rounded total, the largest remainders rounded up."""
-    floor = np.floor(shares).astype(np.int64)
-    missing = round(float(shares.sum())) - int(floor.sum())
-    up = np.argsort(floor - shares, kind="stable")[:missing]
-    floor[up] += 1
-    return floor
 
 
 @dataclass(frozen=True)
@@ -380,3 +234,149 @@ def _without_table_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)
         yield
+
+
+# --- Rows to hold out: every class in its share, equal rows together.
+
+
+def equal_rows(table: pd.DataFrame) -> IntArray:
+    """A number per row, the same for rows that are equal in every column."""
+    codes = np.zeros(len(table), dtype=np.int64)
+    for name in table.columns:
+        column = pd.factorize(table[name], use_na_sentinel=False)[0]
+        codes = np.unique(codes * (int(column.max()) + 1) + column, return_inverse=True)[1]
+    return codes
+
+
+def held_out_rows(labels: npt.NDArray[Any], groups: IntArray, share: float, seed: int) -> IntArray:
+    """Positions of the rows to hold out, in order.
+
+    Each class gives its share, rounded so that the total is right; rows of
+    one group stay together, and every class keeps at least one row for
+    training.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_rows,)
+    groups : ndarray of shape (n_rows,)
+    share : float
+        Of the rows, between 0 and 1.
+    seed : int
+    """
+    rng = np.random.default_rng(seed)
+    _, index, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    quota = _rounded(share * counts)
+    order = rng.permutation(int(groups.max()) + 1)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    size = np.bincount(groups)
+    leader = index[np.unique(groups, return_index=True)[1]]
+    held = np.zeros(len(size), dtype=bool)
+    taken = np.zeros(len(counts), dtype=np.int64)
+    for group in order:
+        c = leader[group]
+        if taken[c] + size[group] <= quota[c]:
+            held[group] = True
+            taken[c] += size[group]
+    # A group may hold rows of several classes: give back what would leave a class without any.
+    for c in range(len(counts)):
+        own = np.unique(groups[index == c])
+        if held[own].all():
+            held[own] = False
+    return np.flatnonzero(held[groups])
+
+
+def _rounded(shares: npt.NDArray[np.floating]) -> IntArray:
+    """Whole numbers with the rounded total, the largest remainders rounded up."""
+    floor = np.floor(shares).astype(np.int64)
+    missing = round(float(shares.sum())) - int(floor.sum())
+    up = np.argsort(floor - shares, kind="stable")[:missing]
+    floor[up] += 1
+    return floor
+
+
+# --- Warnings about labels and about the split.
+
+
+# What programs write where there is no value; the rest of the missing words are fair names of classes.
+_MARKS = ("na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "?")
+
+
+def warn_of_labels(labels: npt.NDArray[Any], target: str) -> None:
+    """Classes with a single row, and classes that look like marks of missing labels."""
+    classes, counts = np.unique(labels, return_counts=True)
+    rare = classes[counts == 1].tolist()
+    if rare:
+        shown = ", ".join(repr(label) for label in rare[:3]) + (", ..." if len(rare) > 3 else "")
+        _warn(
+            f"{len(rare)} class(es) have a single row ({shown}): nobody can tell how well they are predicted"
+        )
+    for label, count in zip(classes.tolist(), counts, strict=True):
+        if str(label).casefold() in _MARKS:
+            _warn(
+                f"{count} row(s) of the target {target!r} say {label!r}, which counts as a class; "
+                "leave the field empty if there is no label"
+            )
+
+
+def warn_of_judgement(
+    holdout: float, n_rows: int, heldout: Evaluation | None, judged: Pipeline | None
+) -> None:
+    """Splits that leave one side poor, and models that learned nothing."""
+    if holdout > 0 and judged is None:
+        _warn(
+            f"a share of {holdout:g} of {n_rows} rows leaves none to hold out; the model is judged by "
+            "leave-one-out only"
+        )
+    if judged is None or heldout is None:
+        return
+    columns = judged["columns"]
+    if 2 * columns.n_rows_ < n_rows:
+        _warn(
+            f"the model that is judged learned from {columns.n_rows_} of {n_rows} rows only, so the held-out "
+            "figures are worse than those of the final one; hold out less"
+        )
+    prior = np.asarray(columns.class_counts_) / columns.n_rows_
+    without = float(-np.log(prior[np.searchsorted(heldout.classes, heldout.labels)]).mean())
+    if heldout.log_loss.value >= without:
+        _warn(
+            f"the held-out log-loss, {heldout.log_loss.value:.3f}, is no better than without a model, "
+            f"{without:.3f}: the columns may say nothing about {columns.target!r}, or the rows are too few"
+        )
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, TableWarning, stacklevel=4)
+
+
+# --- Interruption.
+
+
+@dataclass
+class Interrupts:
+    """Whether Ctrl-C was pressed meanwhile."""
+
+    pressed: bool = False
+
+
+@contextmanager
+def held_interrupts() -> Iterator[Interrupts]:
+    """Hold Ctrl-C back until the block ends; the caller looks at ``pressed`` afterwards.
+
+    Signals reach the main thread only; in another one nothing needs holding,
+    nor where the process ignores Ctrl-C, as jobs in the background do.
+    """
+    interrupts = Interrupts()
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        yield interrupts
+        return
+
+    def take_note(*_: Any) -> None:
+        interrupts.pressed = True
+
+    before = signal.signal(signal.SIGINT, take_note)
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""From columns of any kind to the model: one pipeline, which is also the model file."""
+"""The pipeline from columns of any kind to the model, which is also what a model file holds."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesvm._svc import BayesianSVC
 from bayesvm.tables._columns import TableColumns
+from bayesvm.tables._exceptions import TableError, closest
 from bayesvm.tables._kinds import has_many_values
-
-# --- Columns of every kind as numbers, by the encoders of skrub and scikit-learn.
-
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -146,3 +144,57 @@ def table_classifier(target: str, *, ignore: Sequence[str] = (), **model_options
             ("model", model),
         ]
     )
+
+
+# --- Models fitted to a table in another way: estimators and pipelines that know nothing of tables.
+
+
+def as_pipeline(model: Any) -> Pipeline:
+    """A model as a pipeline, of one step if it is an estimator by itself."""
+    return model if isinstance(model, Pipeline) else Pipeline([("model", model)])
+
+
+def table_columns(model: Any) -> TableColumns | None:
+    """The first step of a pipeline of :func:`table_classifier`; None for any other model."""
+    first = as_pipeline(model)[0]
+    return first if isinstance(first, TableColumns) else None
+
+
+def columns_for(model: Any, table: pd.DataFrame, numbers_only: bool) -> pd.DataFrame:
+    """The columns of a table that a model was fitted to, in their order.
+
+    Parameters
+    ----------
+    model : estimator
+        One that knows nothing of tables.
+    table : DataFrame
+    numbers_only : bool
+        Refuse columns with other or missing values.
+
+    Raises
+    ------
+    TableError
+        If the table does not have them.
+    """
+    names, n_features = (getattr(model, name, None) for name in ("feature_names_in_", "n_features_in_"))
+    if names is not None:
+        for name in names:
+            if name not in table:
+                raise TableError(
+                    f"the table has no column {name!r}, which the model needs{closest(name, table.columns)}"
+                )
+        table = table[list(names)]
+    elif n_features is not None and table.shape[1] != n_features:
+        raise TableError(
+            f"the model was fitted to {n_features} columns without names, the table has "
+            f"{table.shape[1]}; give just those columns, in their order"
+        )
+    for name in table.columns if numbers_only else ():
+        if table[name].dtype.kind not in "biuf" or table[name].isna().any():
+            raise TableError(
+                "this model was not made by 'bayesvm fit' and takes numbers only; column "
+                f"{name!r} has other or missing values"
+            )
+    if names is not None or n_features is None:
+        return table
+    return table.set_axis(range(n_features), axis=1)

@@ -1,4 +1,8 @@
-"""Tables from files: CSV, TSV and Parquet, recognised by their names, whole or in blocks of rows."""
+"""Reading tables: CSV, TSV and Parquet files, whole or in blocks of rows.
+
+Blocks have the types that the whole table would have, so that a prediction
+does not depend on how its row was read.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +24,20 @@ from pandas.api import types
 from sklearn.pipeline import Pipeline
 
 from bayesvm._svc import BayesianSVC
-from bayesvm.tables._kinds import TableError
-from bayesvm.tables._parsing import (
+from bayesvm.tables._exceptions import TableError
+from bayesvm.tables._formats import (
     PARQUET,
     SEPARATORS,
     TextTable,
     check_file_name,
     first_line,
-    opened,
+    open_bytes,
     words_and_numbers,
 )
-from bayesvm.tables._plain_models import table_columns
+from bayesvm.tables._pipeline import table_columns
 
-# --- Tables larger than memory: blocks of rows, of the very types that the whole table would have.
-
-
+EXAMPLE_FILE = Path(__file__).parent / "data" / "penguins.csv"
+EXAMPLE_TARGET = "Sex"
 # Rows of a block: enough for large products, few enough for any memory. Predictions go by blocks of
 # so many rows wherever a table comes from, so that they are the same to the bit.
 BLOCK_ROWS = 8192
@@ -75,6 +78,140 @@ class WholeTable:
             yield self.table.iloc[start : start + BLOCK_ROWS]
 
 
+def read_table(
+    path: str | os.PathLike[str], *, target: str | None = None, model: Pipeline | BayesianSVC | None = None
+) -> pd.DataFrame:
+    """Read a CSV, TSV or Parquet file.
+
+    Text files are UTF-8 (or UTF-16 with a mark at the start), possibly
+    compressed (.gz, .bz2, .xz, .zst). In CSV files the separator may also be
+    a semicolon, a tab or a bar, as spreadsheets write them; with semicolons
+    a decimal comma is understood.
+
+    Parameters
+    ----------
+    path : str or path-like
+    target : str or None
+        Column of a text file to predict, where only empty fields are missing:
+        a class may be called "none" or "NA".
+    model : Pipeline, BayesianSVC or None
+        Fitted model that the table is for. If :func:`bayesvm.tables.fit_table` made
+        it, what were categories or text in training is kept as it is written,
+        so that "007" stays what it is, and the target is the model's.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    TableError
+        If there is no such file, or it cannot be read as a table with rows.
+    """
+    source, kind = _existing_file(path)
+    with _reading_errors(path):
+        table = read_parquet(source) if kind in PARQUET else _text_table(source, path, target, model).whole()
+    _check_rows(path, len(table), table.shape[1])
+    return table
+
+
+def open_blocks(
+    path: str | os.PathLike[str], *, target: str | None = None, model: Pipeline | BayesianSVC | None = None
+) -> TableBlocks:
+    """Open a file that need not fit into memory, to read it in blocks of rows.
+
+    A first pass finds out how many rows there are and of which types the
+    columns are, and raises whatever is wrong with the file. The blocks are
+    those of the table that :func:`read_table` gives, value by value.
+
+    Parameters
+    ----------
+    path, target, model : as for :func:`read_table`
+    """
+    source, kind = _existing_file(path)
+    if not source.is_file():  # a pipe can be read only once
+        return WholeTable(read_table(path, target=target, model=model))
+    with _reading_errors(path):
+        blocks: ParquetBlocks | TextBlocks
+        blocks = (
+            ParquetBlocks(source) if kind in PARQUET else TextBlocks(_text_table(source, path, target, model))
+        )
+    _check_rows(path, blocks.n_rows, len(blocks.columns))
+    return blocks
+
+
+def _existing_file(path: str | os.PathLike[str]) -> tuple[Path, str]:
+    source = Path(path)
+    if not source.exists():
+        raise TableError(f"there is no file {str(path)!r}{_similar_file(source)}")
+    if source.is_dir():
+        raise TableError(f"{str(path)!r} is a folder; give the name of a file")
+    return source, check_file_name(source)[0]
+
+
+def _text_table(
+    source: Path, path: str | os.PathLike[str], target: str | None, model: Pipeline | BayesianSVC | None
+) -> TextTable:
+    """The parser of a text file, which keeps what the model knows as text as it is written."""
+    as_written: list[str] = []
+    columns = None if model is None else table_columns(model)
+    if model is not None and columns is not None:
+        target = columns.target
+        as_written = list(columns.spelled_columns_)
+        if target is not None and model.classes_.dtype.kind == "U":
+            as_written.append(target)
+    kind, packed = check_file_name(source)
+    return TextTable(
+        partial(open_bytes, source, packed, "rb"), str(path), SEPARATORS[kind], target, as_written
+    )
+
+
+@contextmanager
+def _reading_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Errors of the system, of compression and of Arrow as one line."""
+    try:
+        yield
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise TableError(f"cannot read {str(path)!r}: {first_line(error)}") from error
+    except ValueError as error:
+        if isinstance(error, TableError) or type(error).__module__.split(".")[0] != "pyarrow":
+            raise
+        raise TableError(f"{str(path)!r} is not a Parquet file: {first_line(error)}") from error
+
+
+def _check_rows(path: str | os.PathLike[str], n_rows: int, n_columns: int) -> None:
+    if not n_rows or not n_columns:
+        raise TableError(f"{str(path)!r} has {n_columns} column(s) and no rows; write rows below the names")
+
+
+def _similar_file(source: Path) -> str:
+    try:
+        names = [entry.name for entry in source.parent.iterdir() if entry.is_file()]
+    except OSError:
+        return f"; the folder {str(source.parent)!r} cannot be read"
+    found = difflib.get_close_matches(source.name, names, n=1)
+    if found:
+        return f"; did you mean {str(source.with_name(found[0]))!r}?"
+    return f"; check its name and the folder, {str(source.parent.resolve())!r}"
+
+
+def example_table() -> pd.DataFrame:
+    """Penguins of the Palmer Archipelago (Gorman et al., 2014): predict whether each is male or female.
+
+    Examples
+    --------
+    >>> table = example_table()
+    >>> table.shape
+    (344, 17)
+    >>> table["Sex"].value_counts().to_dict()
+    {'MALE': 168, 'FEMALE': 165}
+    """
+    return read_table(EXAMPLE_FILE)
+
+
+# --- Blocks of text files.
+
+
 class TextBlocks:
     """Blocks of a text file.
 
@@ -91,14 +228,14 @@ class TextBlocks:
         self.columns: list[str] = []
         self.n_rows = 0
         found: dict[str, set[str]] = {}
-        target = _Target()
+        target = _TargetType()
         for block in text.blocks(BLOCK_ROWS, {}):
             self.columns = block.columns.tolist()
             self.n_rows += len(block)
             for name in self.columns:
                 found.setdefault(name, set()).update(_content(block[name]))
             if text.target in found and text.target not in text.as_written:
-                target.look_at(block[text.target])
+                target.update(block[text.target])
         self._types = {name: _type_of(found[name]) for name in found if name not in text.as_written}
         kind, words = self._types.get(text.target or ""), found.get(text.target or "", set())
         self._target_is_numbers = target.is_numbers and (
@@ -136,7 +273,7 @@ class TextBlocks:
             yield block
 
 
-class _Target:
+class _TargetType:
     """Whether the words in all blocks of a target are numbers, or say that there is none."""
 
     def __init__(self) -> None:
@@ -146,15 +283,15 @@ class _Target:
     def is_numbers(self) -> bool:
         return self._numbers and self._known
 
-    def look_at(self, column: pd.Series) -> None:
-        """Take in a block."""
+    def update(self, column: pd.Series) -> None:
+        """Take a block into account."""
         words, numbers = words_and_numbers(column)
         self._known = self._known or bool(words.notna().any())
         self._numbers = self._numbers and bool(numbers.notna().equals(words.notna()))
 
 
 def _content(column: pd.Series) -> set[str]:
-    """What pandas has found among the values of a block."""
+    """What pandas found among the values of a block."""
     missing = {"missing"} if column.isna().any() else set()
     if types.is_bool_dtype(column.dtype):
         return {"bool"}
@@ -174,7 +311,7 @@ _ALONE = "alone"
 
 
 def _type_of(content: set[str]) -> Any:
-    """The type that the whole column has; None: that of every block."""
+    """The type of the whole column; None: pandas finds it in every block."""
     if "large" in content:
         return _ALONE
     if "text" in content or ("bool" in content and content & {"int", "float"}):
@@ -186,7 +323,7 @@ def _type_of(content: set[str]) -> Any:
     return None
 
 
-# --- Parquet files: whole, and a block of rows at a time.
+# --- Parquet files.
 
 
 def read_parquet(source: Path) -> pd.DataFrame:
@@ -231,7 +368,7 @@ class ParquetBlocks:
         with pyarrow.parquet.ParquetFile(self._source, pre_buffer=False) as file:
             for batch in file.iter_batches(BLOCK_ROWS):
                 table = pyarrow.Table.from_batches([batch])
-                block = _without_index(_at(table, start).to_pandas())
+                block = _without_index(_with_index_from(table, start).to_pandas())
                 for name in self._gapped & set(block.columns):
                     # Types that have room for gaps are left alone.
                     if isinstance(block[name].dtype, np.dtype) and block[name].dtype.kind in "biu":
@@ -241,153 +378,19 @@ class ParquetBlocks:
                 start += len(block)
 
 
-def _at(table: Any, start: int) -> Any:
+def _with_index_from(table: Any, start: int) -> Any:
     """The rows of a batch with the part of a counting index that belongs to them."""
     metadata = table.schema.metadata or {}
     if b"pandas" not in metadata:
         return table
-    said = json.loads(metadata[b"pandas"])
-    for index in said.get("index_columns", []):
+    index_metadata = json.loads(metadata[b"pandas"])
+    for index in index_metadata.get("index_columns", []):
         if isinstance(index, dict) and index.get("kind") == "range":
             first = index["start"] + start * index["step"]
             index |= {"start": first, "stop": first + table.num_rows * index["step"]}
-    return table.replace_schema_metadata({**metadata, b"pandas": json.dumps(said).encode()})
+    return table.replace_schema_metadata({**metadata, b"pandas": json.dumps(index_metadata).encode()})
 
 
 def _without_index(table: pd.DataFrame) -> pd.DataFrame:
     named = any(name is not None for name in table.index.names)
     return table.reset_index(drop=not named)
-
-
-def read_table(
-    path: str | os.PathLike[str], *, target: str | None = None, model: Pipeline | BayesianSVC | None = None
-) -> pd.DataFrame:
-    """Read a CSV, TSV or Parquet file.
-
-    Text files are UTF-8 (or UTF-16 with a mark at the start), possibly
-    compressed (.gz, .bz2, .xz, .zst). In CSV files the separator may also be
-    a semicolon, a tab or a bar, as spreadsheets write them; with semicolons
-    a decimal comma is understood.
-
-    Parameters
-    ----------
-    path : str or path-like
-    target : str or None
-        Column of a text file to predict, where only empty fields are missing:
-        a class may be called "none" or "NA".
-    model : Pipeline, BayesianSVC or None
-        Fitted model that the table is for. If :func:`bayesvm.tables.fit_table` made
-        it, what were categories or text in training is kept as it is written,
-        so that "007" stays what it is, and the target is the model's.
-
-    Returns
-    -------
-    DataFrame
-
-    Raises
-    ------
-    TableError
-        If there is no such file, or it cannot be read as a table with rows.
-    """
-    source, kind = _found(path)
-    with _said(path):
-        table = read_parquet(source) if kind in PARQUET else _text(source, path, target, model).whole()
-    _check_rows(path, len(table), table.shape[1])
-    return table
-
-
-def open_blocks(
-    path: str | os.PathLike[str], *, target: str | None = None, model: Pipeline | BayesianSVC | None = None
-) -> TableBlocks:
-    """A file that need not fit into memory, to be read in blocks of rows.
-
-    A first pass finds out how many rows there are and of which types the
-    columns are; whatever is wrong with the file is said then. The blocks are
-    those of the table that :func:`read_table` gives, value by value.
-
-    Parameters
-    ----------
-    path, target, model : as for :func:`read_table`
-    """
-    source, kind = _found(path)
-    if not source.is_file():  # a pipe can be read only once
-        return WholeTable(read_table(path, target=target, model=model))
-    with _said(path):
-        blocks: ParquetBlocks | TextBlocks
-        blocks = ParquetBlocks(source) if kind in PARQUET else TextBlocks(_text(source, path, target, model))
-    _check_rows(path, blocks.n_rows, len(blocks.columns))
-    return blocks
-
-
-def _found(path: str | os.PathLike[str]) -> tuple[Path, str]:
-    source = Path(path)
-    if not source.exists():
-        raise TableError(f"there is no file {str(path)!r}{_similar_file(source)}")
-    if source.is_dir():
-        raise TableError(f"{str(path)!r} is a folder; give the name of a file")
-    return source, check_file_name(source)[0]
-
-
-def _text(
-    source: Path, path: str | os.PathLike[str], target: str | None, model: Pipeline | BayesianSVC | None
-) -> TextTable:
-    """The text of a file as it is meant for a model."""
-    as_written: list[str] = []
-    columns = None if model is None else table_columns(model)
-    if model is not None and columns is not None:
-        target = columns.target
-        as_written = list(columns.spelled_columns_)
-        if target is not None and model.classes_.dtype.kind == "U":
-            as_written.append(target)
-    kind, packed = check_file_name(source)
-    return TextTable(partial(opened, source, packed, "rb"), str(path), SEPARATORS[kind], target, as_written)
-
-
-@contextmanager
-def _said(path: str | os.PathLike[str]) -> Iterator[None]:
-    """What goes wrong with the bytes of a file, in a line."""
-    try:
-        yield
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise TableError(f"cannot read {str(path)!r}: {first_line(error)}") from error
-    except ValueError as error:
-        if isinstance(error, TableError) or type(error).__module__.split(".")[0] != "pyarrow":
-            raise
-        raise TableError(f"{str(path)!r} is not a Parquet file: {first_line(error)}") from error
-
-
-def _check_rows(path: str | os.PathLike[str], n_rows: int, n_columns: int) -> None:
-    if not n_rows or not n_columns:
-        raise TableError(f"{str(path)!r} has {n_columns} column(s) and no rows; write rows below the names")
-
-
-def _similar_file(source: Path) -> str:
-    try:
-        names = [entry.name for entry in source.parent.iterdir() if entry.is_file()]
-    except OSError:
-        return f"; the folder {str(source.parent)!r} cannot be read"
-    found = difflib.get_close_matches(source.name, names, n=1)
-    if found:
-        return f"; did you mean {str(source.with_name(found[0]))!r}?"
-    return f"; check its name and the folder, {str(source.parent.resolve())!r}"
-
-
-# --- The bundled table, so that the first try needs no data.
-
-
-EXAMPLE_FILE = Path(__file__).parent / "data" / "penguins.csv"
-EXAMPLE_TARGET = "Sex"
-
-
-def example_table() -> pd.DataFrame:
-    """Penguins of the Palmer Archipelago (Gorman et al., 2014): whether each is male or female is to be told.
-
-    Examples
-    --------
-    >>> table = example_table()
-    >>> table.shape
-    (344, 17)
-    >>> table["Sex"].value_counts().to_dict()
-    {'MALE': 168, 'FEMALE': 165}
-    """
-    return read_table(EXAMPLE_FILE)

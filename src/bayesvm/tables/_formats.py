@@ -1,4 +1,8 @@
-"""Text to tables: separators, marks of encodings, decimal commas, and what is wrong where it is."""
+"""File formats of tables: formats by file name, parsing of text, and writing.
+
+Text files vary in separator, encoding, compression and decimal sign; the
+parser finds these out and names the line where a file is wrong.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,47 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 
-from bayesvm.tables._kinds import MISSING_WORDS, TableError
+from bayesvm._files import replacing
+from bayesvm.tables._exceptions import TableError
+from bayesvm.tables._kinds import MISSING_WORDS
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+PARQUET = (".parquet", ".pq")
+_PACKED = (".gz", ".bz2", ".xz", ".zst")
+
+
+def check_file_name(path: str | os.PathLike[str], writing: bool = False) -> tuple[str, str | None]:
+    """The suffix that tells the format, and the compression if there is one."""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    packed = suffixes.pop() if suffixes and suffixes[-1] in _PACKED else None
+    kind = suffixes[-1] if suffixes else ""
+    if kind in SEPARATORS or (kind in PARQUET and packed is None):
+        return kind, packed
+    advice = "use one of those endings"
+    if kind in (".xlsx", ".xls", ".ods"):
+        advice = "write a .csv, which spreadsheets open" if writing else "save it as CSV first"
+    raise TableError(f"{str(path)!r} is not named like a table (.csv, .tsv or .parquet); {advice}")
+
+
+def open_bytes(path: Path, packed: str | None, mode: Any) -> Any:
+    """Open the bytes of a file, compressed or not."""
+    if packed == ".zst":
+        import pyarrow
+
+        stream = pyarrow.OSFile(str(path), mode)
+        reading = pyarrow.CompressedInputStream if mode == "rb" else pyarrow.CompressedOutputStream
+        return reading(stream, "zstd")
+    openers: dict[str | None, Any] = {None: open, ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    return openers[packed](path, mode)
+
+
+# --- Parsing of text.
+
 
 _SEPARATORS = ",;\t|"
 _BOMS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
@@ -73,7 +112,7 @@ class TextTable:
         self._decimal = "," if comma else "."
         with self._read(header=None, nrows=1, dtype=str) as header:
             self.names: list[str] = header.iloc[0].tolist()
-        _refuse_doubled(self.names, name)
+        _refuse_duplicates(self.names, name)
 
     def whole(self, columns: Sequence[int] | None = None) -> pd.DataFrame:
         """All rows at once, of all columns or some, the type of each guessed from all of its values."""
@@ -100,7 +139,7 @@ class TextTable:
 
     @contextmanager
     def _read(self, **options: Any) -> Iterator[Any]:
-        """What pandas reads, the file being open meanwhile; its errors are said in our words."""
+        """Read with pandas while the file is open; its errors become ours."""
         try:
             with self._opened() as stream, warnings.catch_warnings():
                 # Rows longer than the header are cut off with this warning only.
@@ -127,9 +166,9 @@ class TextTable:
         except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError) as error:
             if isinstance(error, TableError):
                 raise
-            raise TableError(self._what_is_wrong(error)) from error
+            raise TableError(self._describe_error(error)) from error
 
-    def _what_is_wrong(self, error: Exception) -> str:
+    def _describe_error(self, error: Exception) -> str:
         """The first line with too many fields, or else what the parser said."""
         separator = self._separator
         try:
@@ -150,7 +189,7 @@ class TextTable:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in short."""
+    """The first line of an error's message."""
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0]
 
@@ -164,52 +203,139 @@ def _numbers_if_all_are(column: pd.Series) -> pd.Series:
 
 
 def words_and_numbers(column: pd.Series) -> tuple[pd.Series, pd.Series]:
-    """The values that do not say that there is none, and those of them that are numbers."""
+    """The values without those that stand for a missing one, and those of them that are numbers."""
     words = column.astype(object).where(~column.astype(str).str.casefold().isin(MISSING_WORDS), np.nan)
     return words, pd.to_numeric(words, errors="coerce")
 
 
 def _separator(start: str) -> str:
-    """What the first line is divided by, quoted parts aside."""
+    """The separator of the first line, quoted parts aside."""
     first = next((line for line in start.splitlines() if line.strip()), "")
     first = re.sub(r'"[^"]*"', "", first)
     return max(_SEPARATORS, key=first.count)
 
 
-def _refuse_doubled(names: list[str], file: str) -> None:
+def _refuse_duplicates(names: list[str], file: str) -> None:
     for i, name in enumerate(names):
         if name and name in names[:i]:
             raise TableError(f"{file!r} has more than one column named {name!r}; rename or remove one")
 
 
-# --- Files that hold tables: formats and compression by their names.
+# --- Writing, at once or block by block; a file is complete or not there.
 
 
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
-PARQUET = (".parquet", ".pq")
-_PACKED = (".gz", ".bz2", ".xz", ".zst")
+# Bytes of a group of rows in a Parquet file: readers work through one at a time.
+_GROUP_BYTES = 16 * 2**20
 
 
-def check_file_name(path: str | os.PathLike[str], writing: bool = False) -> tuple[str, str | None]:
-    """The suffix that tells the format, and the compression if there is one."""
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-    packed = suffixes.pop() if suffixes and suffixes[-1] in _PACKED else None
-    kind = suffixes[-1] if suffixes else ""
-    if kind in SEPARATORS or (kind in PARQUET and packed is None):
-        return kind, packed
-    advice = "use one of those endings"
-    if kind in (".xlsx", ".xls", ".ods"):
-        advice = "write a .csv, which spreadsheets open" if writing else "save it as CSV first"
-    raise TableError(f"{str(path)!r} is not named like a table (.csv, .tsv or .parquet); {advice}")
+class TableWriter(Protocol):
+    """Takes the blocks of a table in their order."""
+
+    def write(self, block: pd.DataFrame) -> None: ...
 
 
-def opened(path: Path, packed: str | None, mode: Any) -> Any:
-    """The bytes of a file, whatever they are packed in."""
-    if packed == ".zst":
+def write_table(table: pd.DataFrame, path: str | os.PathLike[str]) -> Path:
+    """Write a table as CSV, TSV or Parquet, by the name of the file; it is never half-written.
+
+    The index is not written.
+    """
+    with table_writer(path) as writer:
+        writer.write(table)
+    return Path(path)
+
+
+@contextmanager
+def table_writer(
+    path: str | os.PathLike[str], arrow_types: Mapping[str, Any] | None = None
+) -> Iterator[TableWriter]:
+    """A file that takes blocks of rows, as CSV, TSV or Parquet by its name.
+
+    It is in its place when all went well; else nothing is.
+
+    Parameters
+    ----------
+    path : str or path-like
+    arrow_types : mapping of str to pyarrow.DataType or None
+        Of columns whose type the first block may not show.
+    """
+    kind, packed = check_file_name(path, writing=True)
+    with replacing(path) as part:
+        if kind in PARQUET:
+            writer = _ParquetWriter(part, arrow_types or {})
+            try:
+                yield writer
+                writer.finish()
+            finally:
+                writer.close()
+        else:
+            with open_bytes(part, packed, "wb") as stream:
+                yield CsvWriter(stream, SEPARATORS[kind])
+
+
+class CsvWriter:
+    """Blocks as text, with the names of the columns above the first."""
+
+    def __init__(self, stream: Any, separator: str = ",") -> None:
+        self._stream, self._separator, self._first = stream, separator, True
+
+    def write(self, block: pd.DataFrame) -> None:
+        """Add rows: UTF-8 and plain line ends on any system."""
+        block.to_csv(
+            self._stream,
+            sep=self._separator,
+            index=False,
+            header=self._first,
+            lineterminator="\n",
+            encoding="utf-8",
+        )
+        self._first = False
+
+
+class _ParquetWriter:
+    """Blocks gathered into groups of rows."""
+
+    def __init__(self, path: Path, arrow_types: Mapping[str, Any]) -> None:
+        self._path, self._types = path, arrow_types
+        self._waiting: list[Any] = []
+        self._schema: Any = None
+        self._file: Any = None
+
+    def write(self, block: pd.DataFrame) -> None:
+        """Add rows."""
         import pyarrow
 
-        stream = pyarrow.OSFile(str(path), mode)
-        reading = pyarrow.CompressedInputStream if mode == "rb" else pyarrow.CompressedOutputStream
-        return reading(stream, "zstd")
-    openers: dict[str | None, Any] = {None: open, ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-    return openers[packed](path, mode)
+        if self._schema is None:
+            self._schema = self._schema_of(block)
+        self._waiting.append(pyarrow.Table.from_pandas(block, self._schema, preserve_index=False))
+        if sum(table.nbytes for table in self._waiting) >= _GROUP_BYTES:
+            self._write_group()
+
+    def finish(self) -> None:
+        """Write the rows still waiting for a group."""
+        if self._waiting:
+            self._write_group()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+    def _write_group(self) -> None:
+        import pyarrow
+        import pyarrow.parquet
+
+        if self._file is None:
+            self._file = pyarrow.parquet.ParquetWriter(self._path, self._schema, compression="snappy")
+        self._file.write_table(pyarrow.concat_tables(self._waiting))
+        self._waiting = []
+
+    def _schema_of(self, block: pd.DataFrame) -> Any:
+        """The types of the first block, and what is known of columns that have no value in it."""
+        import pyarrow
+        import pyarrow.types as types
+
+        schema = pyarrow.Schema.from_pandas(block, preserve_index=False)
+        for i, field in enumerate(schema):
+            if types.is_null(field.type) and field.name in self._types:
+                schema = schema.set(i, field.with_type(self._types[field.name]))
+        return schema
