@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesvm._formatting import listing, percent, plural, quoted
-from bayesvm.report._pitfalls import IntArray, Pitfall, Severity, listed
+from bayesvm.report._pitfall import IntArray, Pitfall, Severity, listed
 
 if TYPE_CHECKING:
     import pandas

@@ -18,7 +18,7 @@ from bayesvm.report._leakage import skill
 from bayesvm.report._quality import baseline_log_loss, for_headline
 
 if TYPE_CHECKING:
-    from bayesvm.report._pitfalls import Pitfall
+    from bayesvm.report._pitfall import Pitfall
     from bayesvm.tables import Evaluation, TableFit
 
 

@@ -5,55 +5,20 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from bayesvm._formatting import count, listing, percent, plain, plural, quoted
+from bayesvm.report._leakage import leak_pitfalls, row_order_pitfalls
+from bayesvm.report._pitfall import SEVERITIES, IntArray, Pitfall, listed
 
 if TYPE_CHECKING:
     import pandas
 
     from bayesvm.tables._columns import TableColumns
-
-
-IntArray = npt.NDArray[np.integer[Any]]
-Severity = Literal["alarm", "caution", "note"]
-SEVERITIES: tuple[Severity, ...] = ("alarm", "caution", "note")
-
-
-@dataclass(frozen=True)
-class Pitfall:
-    """One thing to know about a table before its figures are believed.
-
-    Attributes
-    ----------
-    kind : str
-        What was looked for, such as ``"leak"`` or ``"duplicates"``.
-    severity : {"alarm", "caution", "note"}
-        Alarm: the figures probably do not mean what they seem to. Caution:
-        they may not. Note: good to know.
-    title : str
-        One line in plain words.
-    explanation : str
-        What was found, with numbers.
-    advice : str
-        What to do about it.
-    columns : tuple of str
-        The columns concerned, worst first.
-    rows : tuple of int
-        Positions of rows to look at, at most ten.
-    """
-
-    kind: str
-    severity: Severity
-    title: str
-    explanation: str
-    advice: str
-    columns: tuple[str, ...] = ()
-    rows: tuple[int, ...] = ()
 
 
 def find_pitfalls(table: pandas.DataFrame, target: str) -> list[Pitfall]:
@@ -83,7 +48,6 @@ def find_pitfalls(table: pandas.DataFrame, target: str) -> list[Pitfall]:
     >>> [(pitfall.kind, pitfall.columns) for pitfall in find_pitfalls(table, "ill")][:2]
     [('copy', ('code',)), ('identifier', ('age',))]
     """
-    from bayesvm.report._leakage import leak_pitfalls, row_order_pitfalls
     from bayesvm.tables._columns import class_labels, named_columns
     from bayesvm.tables._exceptions import TableError, closest
     from bayesvm.tables._kinds import check_plain
@@ -339,11 +303,6 @@ def _codes(column: pandas.Series, *, digits: bool) -> bool:
         fits = [len(value.split()) <= 3 for value in values]
     short = [len(value) <= LONGEST_IDENTIFIER and not MEASURED.fullmatch(value) for value in values]
     return bool(np.mean(np.logical_and(fits, short)) >= 0.95)
-
-
-def listed(names: list[str]) -> str:
-    """Names of columns, quoted, the first few of many."""
-    return listing([quoted(name) for name in names])
 
 
 # --- Rows that occur more than once, and those that do so with different answers.

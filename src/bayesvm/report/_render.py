@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from bayesvm._files import replacing
 from bayesvm._formatting import plural
 from bayesvm.report._overview import headline, training_section, usage_section
-from bayesvm.report._pitfalls import Pitfall, find_pitfalls
+from bayesvm.report._pitfall import Pitfall
+from bayesvm.report._pitfalls import find_pitfalls
 from bayesvm.report._quality import (
     abstention_section,
     confusion_section,

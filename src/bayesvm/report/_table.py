@@ -24,7 +24,8 @@ from bayesvm._formatting import (
     tied,
 )
 from bayesvm.report._figures import Bar, bars_of
-from bayesvm.report._pitfalls import SEVERITIES, Pitfall, as_seen
+from bayesvm.report._pitfall import SEVERITIES, Pitfall
+from bayesvm.report._pitfalls import as_seen
 
 if TYPE_CHECKING:
     import pandas
