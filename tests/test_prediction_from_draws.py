@@ -11,7 +11,7 @@ from bayesvm._core.calibration import Deviations, fit_calibration
 from bayesvm._core.kernels import RBF
 from bayesvm._core.likelihoods import BinaryHinge, MulticlassHinge, Probabilities, Softmax
 from bayesvm._fit.leave_one_out import leave_one_out, summarise
-from bayesvm._fit.rows import Scaler, fit_scaler
+from bayesvm._fit.rows import Extent, Moments, Scaler
 from bayesvm._fit.train import Trained
 from bayesvm._inference import gibbs
 from bayesvm._inference import slice as elliptical
@@ -27,7 +27,7 @@ def _model(n_latents: int, n_classes: int, seed: int, **fields) -> Model:
     """A posterior that is Gaussian, and draws from it."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(6, 2))
-    scaler: Scaler = fit_scaler(X, np.ones(6))
+    scaler: Scaler = Moments.of(Extent.of(X).position(X), np.ones(6)).scaler(Extent.of(X))
     Z = torch.as_tensor(scaler.transform(X))
     kernel = RBF(variance=2.0)
     params = kernel.init(Z)

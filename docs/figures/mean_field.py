@@ -26,14 +26,13 @@ from sklearn.datasets import load_iris, load_wine
 
 from bayesvm import BayesianSVC
 from bayesvm._core import gaussian
+from bayesvm._core.chains import Chains
 from bayesvm._core.gaussian import Natural
 from bayesvm._core.likelihoods import AugmentedBinaryHinge, BinaryHinge, Likelihood, MulticlassHinge
 from bayesvm._core.predictive import expected_softmax
-from bayesvm._fit.rows import fit_scaler
 from bayesvm._inference import coordinate, gibbs
 from bayesvm._inference import slice as elliptical
 from bayesvm._inference.blocks import TrainingRows
-from bayesvm._core.chains import Chains
 from bayesvm._inference.rivals import AllRivals, OneRival, RivalRule
 from bayesvm._inference.task import Member, Method, Settings, Task
 from bayesvm._progress import silent
@@ -77,7 +76,7 @@ def dense_rows(X: np.ndarray, y: np.ndarray) -> TrainingRows:
     """Rows that are their own inducing points, under a kernel learned once."""
     n_classes = int(y.max()) + 1
     fitted = BayesianSVC(n_inducing=len(y), kernel="rbf", random_state=0).fit(X, y)
-    scaled = torch.as_tensor(fit_scaler(X, np.ones(len(y))).transform(X))
+    scaled = torch.as_tensor(fitted.model_.scaler.transform(X))
     loaded = fitted.model_.on("cpu", torch.float64)
     ones, key = torch.ones(len(y), dtype=torch.float64), torch.arange(len(y))
     return TrainingRows(

@@ -1,4 +1,4 @@
-"""What every estimator here shares: fitting, probabilities, latents, uncertainty, abstention."""
+"""Base of all estimators: fitting, probabilities, latents, uncertainty, abstention."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from bayesvm._callbacks import CallbackSupportMixin, with_callbacks
 from bayesvm._compile import compile_model
 from bayesvm._compiled import CompiledPredictor
 from bayesvm._fit.fitting import can_add_rows, fit_estimator, partial_fit_estimator
+from bayesvm._fit.options import check_arguments, check_number
 from bayesvm._fit.train import Options
+from bayesvm._fit.validation import check_at_hand
 from bayesvm._model import FittedKernel, LoadedModel, Model, relevance, torch_dtype
-from bayesvm._options import check_arguments, check_number
 from bayesvm._prediction import Uncertainty
 from bayesvm._top_k import TopK
-from bayesvm._validation import check_at_hand
 
 # --- Which rows to hand to a person (eq. 6.8).
 
@@ -184,7 +184,7 @@ class LatentClassifier(PredictsTopK, Compiles, CallbackSupportMixin, ClassifierM
         return self
 
     def _check(self) -> None:
-        """Refuse arguments that cannot work."""
+        """Raise ValueError for invalid arguments."""
         check_arguments(self)
 
     def _options(self, n_rows: int, n_classes: int, seed: int) -> Options:
@@ -341,7 +341,7 @@ class LatentClassifier(PredictsTopK, Compiles, CallbackSupportMixin, ClassifierM
         return hasattr(self, "model_")
 
     def _generator(self, n_samples: Any, random_state: Any) -> torch.Generator:
-        """What draws are made with, once their number is known to be one."""
+        """A seeded generator, after a check of the number of samples."""
         check_number("n_samples", n_samples, numbers.Integral, 1, False)
         seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
         return torch.Generator().manual_seed(seed)
@@ -378,8 +378,8 @@ class AddsRows:
         random, and what they taught stays in the posterior. Inducing points
         are added where new rows need them, up to ``n_inducing`` (with "auto"
         up to twice as many as ``fit`` would use). ``loo_score_`` and
-        ``loo_log_loss_`` then judge remembered and new rows, ``loo_proba_``
-        has the new rows.
+        ``loo_log_loss_`` then refer to remembered and new rows, ``loo_proba_``
+        to the new rows only.
 
         Parameters
         ----------
@@ -391,9 +391,9 @@ class AddsRows:
         sample_weight : array-like of shape (n_rows,), str or None
         forgetting : float, default=0.0
             Share of what is known that this call forgets, from 0 to 1, for streams
-            whose law drifts: earlier rows lose that share of their weight, remembered
-            or not. In the long run the model knows as much as 1 / forgetting
-            batches say.
+            whose distribution drifts: earlier rows lose that share of their weight, remembered
+            or not. In the long run the model holds the information of about
+            1 / forgetting batches.
 
         Returns
         -------

@@ -16,10 +16,10 @@ try:
 except ImportError:  # scikit-learn before 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Nothing to support."""
+        """No-op: this scikit-learn has no callbacks."""
 
     def with_callbacks(method: _Method) -> _Method:
-        """Nothing to manage."""
+        """Return the method unchanged: this scikit-learn has no callbacks."""
         return method
 
 
@@ -28,7 +28,7 @@ class FitReporter:
 
     Parameters
     ----------
-    estimator, X, y, sample_weight : what is fitted to what
+    estimator, X, y, sample_weight : the estimator and the arguments of its fit
     max_steps : int
     fitted_attributes : callable
         The attributes of an estimator whose training ended in a given state;
@@ -84,7 +84,7 @@ class FitReporter:
         return stop
 
     def close(self) -> None:
-        """Tell everyone that the fit is over; the estimator is fitted by now."""
+        """End the progress line and the callbacks, once the estimator is fitted."""
         if self._printed is not None:
             self._printed.close()
         if self._context is not None:

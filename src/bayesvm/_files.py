@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path to write to; the file moves to ``path`` when all went well.
+    """A temporary path to write to; the file is moved to ``path`` on success.
 
     Whatever goes wrong, the temporary file is removed and a file that was at
     ``path`` before stays as it was. A symbolic link stays a link: the file it

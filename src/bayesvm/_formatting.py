@@ -23,7 +23,7 @@ _INVISIBLE = dict.fromkeys(
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """A share as a percentage, with more digits near all and nothing, which only those two are called.
+    """A share as a percentage, with more digits near 0 and 1; only those are written 0 % and 100 %.
 
     Parameters
     ----------

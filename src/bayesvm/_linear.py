@@ -23,9 +23,9 @@ from bayesvm._core import linalg
 from bayesvm._core.kernels.linear import IsotropicLinear
 from bayesvm._fit import defaults, train
 from bayesvm._fit.kernel import distinct_rows
+from bayesvm._fit.options import check_arguments, check_number, resolve_options
 from bayesvm._fit.train import Options
 from bayesvm._model import Model, to_numpy
-from bayesvm._options import check_arguments, check_number, resolve_options
 
 FloatArray = npt.NDArray[np.floating]
 
@@ -234,7 +234,7 @@ class LinearBayesianSVC(LatentClassifier):
 
 
 def spanning_points(intercept: bool) -> Callable[[Tensor, Tensor, int], Tensor]:
-    """A choice of inducing points at which linear functions are known everywhere.
+    """Inducing points that determine linear functions everywhere.
 
     The origin and the unit vectors, or the distinct rows if they are fewer:
     what a linear function does outside their span, no row can tell.

@@ -85,12 +85,12 @@ def _skops_io() -> Any:
 def save(estimator: Any, path: str | os.PathLike[str]) -> Path:
     """Write a fitted estimator, or a pipeline that ends in one, to a file.
 
-    The file is written beside its place and then moved there, so it is never
-    half-written.
+    The file is written under a temporary name and then moved, so it is never
+    incomplete.
     """
     if isinstance(estimator, CompiledPredictor):
         raise TypeError(
-            "a compiled predictor has files of its own: predictor.save(path), CompiledPredictor.load(path)"
+            "save a compiled predictor with predictor.save(path), load it with CompiledPredictor.load(path)"
         )
     skops = _skops_io()
     with replacing(path) as part:

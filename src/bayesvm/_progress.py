@@ -33,7 +33,7 @@ class Step:
 
 
 class Progress(Protocol):
-    """Called after every step of a stage; a true answer ends the stage early."""
+    """Called after every step of a stage; a true return value ends the stage early."""
 
     def __call__(self, step: Step) -> bool: ...
 

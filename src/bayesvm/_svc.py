@@ -9,10 +9,10 @@ from bayesvm._core.kernels import resolve_kernel
 from bayesvm._core.kernels.compose import Scaled
 from bayesvm._fit import defaults, train
 from bayesvm._fit.local import LocalPart
+from bayesvm._fit.options import auto_inducing, chosen_inference, resolve_options
 from bayesvm._fit.train import Options
 from bayesvm._inference.adam import PAPER_EPOCHS, PAPER_RATE
 from bayesvm._inference.task import Member
-from bayesvm._options import auto_inducing, chosen_inference, resolve_options
 
 
 class BayesianSVC(AddsRows, LatentClassifier):

@@ -10,8 +10,8 @@ from bayesvm._base import LatentClassifier
 from bayesvm._core.kernels import resolve_kernel
 from bayesvm._core.kernels.compose import Scaled
 from bayesvm._fit import train
+from bayesvm._fit.options import check_choice, check_number, chosen_inference, resolve_options
 from bayesvm._fit.train import Options
-from bayesvm._options import check_choice, check_number, chosen_inference, resolve_options
 
 # Points that are learned need not be many, and a step costs their square.
 _AUTO_INDUCING = 64

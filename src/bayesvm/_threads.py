@@ -1,4 +1,4 @@
-"""How many threads a fit is worth."""
+"""Number of threads for a fit, by the size of the problem."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayesvm._fit.chunks import joined
+from bayesvm._fit.engine import joined
 from bayesvm.distributed._inputs import as_groups
 
 N = 20_000

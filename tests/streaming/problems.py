@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from bayesvm._fit.chunks import Chunk
-from bayesvm._fit.engine import LocalEngine
+from bayesvm._fit.engine import Chunk, LocalEngine
 
 
 def rings(n, n_classes=3, seed=0, n_features=3):

@@ -9,9 +9,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from bayesvm._fit import chunks
-from bayesvm._fit.chunks import joined
-from bayesvm._fit.engine import read_ahead
+from bayesvm._fit import validation
+from bayesvm._fit.engine import joined, read_ahead
 from bayesvm._fit.sources import as_source
 
 N, D = 160_000, 16
@@ -37,7 +36,7 @@ def large(folder, row_group_size):
     ids=["path", "path to one group", "folder", "data set", "union"],
 )
 def test_files_are_never_in_memory(tmp_path, monkeypatch, given, row_group_size):
-    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 8000)
+    monkeypatch.setattr(validation, "_CHUNK_ROWS", 8000)
     path = large(tmp_path, row_group_size)
     pool = pa.default_memory_pool()
     before = pool.bytes_allocated()

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from bayesvm._fit.chunks import Chunk, regrouped
-from bayesvm._fit.engine import LocalEngine, read_ahead
-from bayesvm._fit.streamed import surveyed
+from bayesvm._fit.engine import Chunk, LocalEngine, read_ahead, regrouped
+from bayesvm._fit.fitting import surveyed
 from tests.streaming.problems import Chunks, engine, rings
 
 

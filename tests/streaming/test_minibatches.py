@@ -19,6 +19,8 @@ N = 3000
 def short_pools(monkeypatch):
     monkeypatch.setattr(defaults, "IN_MEMORY_ROWS", 1000)
     monkeypatch.setattr(minibatches, "_POOL_ROWS", 700)
+    monkeypatch.setattr("bayesvm._fit.fitting._FEWEST_SAMPLED", 800)
+    monkeypatch.setattr("bayesvm._fit.fitting._ROWS_PER_POINT", 8)
 
 
 def blocks_of(n, size):

@@ -10,10 +10,10 @@ import torch
 from bayesvm._core.gaussian import Natural, from_natural
 from bayesvm._core.kernels import resolve_kernel
 from bayesvm._core.likelihoods import MulticlassHinge
-from bayesvm._fit.chunks import Chunk
-from bayesvm._fit.passes import Both, Labels, Moments, Sample, Survey, gather
+from bayesvm._fit.engine import Chunk, gathered
+from bayesvm._fit.passes import Encoding, Sample, Survey
 from bayesvm._fit.prepare import Standardise
-from bayesvm._fit.rows import canonical_rows, fit_scaler
+from bayesvm._fit.rows import Extent
 from bayesvm._fit.sweeps import Sweep, streamed
 from bayesvm._inference.blocks import TrainingRows
 from bayesvm._inference.rivals import AllRivals, OneRival
@@ -29,8 +29,8 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr("bayesvm._fit.engine._FEWEST_ROWS", 1)
 
 
-def _labels(n_classes=3, seed=0, factor=None):
-    return Labels(np.arange(n_classes), np.ones(n_classes) if factor is None else np.asarray(factor), seed)
+def _encoding(X, seed=0, factor=(1.0, 1.0, 1.0)):
+    return Encoding(np.arange(len(factor)), np.asarray(factor), Extent.of(X), seed)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -66,7 +66,7 @@ def test_survey_refuses_measurements_and_mixed_labels(size):
 @pytest.mark.parametrize("size", SIZES)
 def test_gathered_rows_are_the_rows_in_order(size):
     X, y = rings(300)
-    rows = engine(size, X, y).total(gather).rows()
+    (rows,) = gathered(engine(size, X, y)).walk()
     assert np.array_equal(rows.X, X)
     assert np.array_equal(rows.y, y)
 
@@ -79,14 +79,14 @@ def test_moments_are_those_of_all_rows(size):
     y, weight = rng.integers(3, size=800), rng.integers(0, 3, size=800) * 0.7
     factor = [1.0, 0.0, 2.5]
     used = weight * np.asarray(factor)[y]
-    kept = fit_scaler(X[used > 0], used[used > 0]).kept
     wide, w = X.astype(np.longdouble), used.astype(np.longdouble)
     mean = (w @ wide) / w.sum()
     scale = np.sqrt((w @ np.square(wide - mean)) / w.sum())
-    sums = engine(size, X, y, weight).total(Moments(_labels(factor=factor)))
-    scaler = sums.scaler()
-    assert sums.weight == pytest.approx(used.sum(), rel=1e-13)
-    assert scaler.kept.tolist() == kept.tolist() == [True, True, True, True, False, True, True]
+    encoding = _encoding(X, factor=factor)
+    moments = engine(size, X, y, weight).total(Sample(encoding, 10)).moments
+    scaler, kept = moments.scaler(encoding.extent), np.array([True, True, True, True, False, True, True])
+    assert moments.weight == pytest.approx(used.sum(), rel=1e-13)
+    assert scaler.kept.tolist() == kept.tolist()
     assert np.abs(scaler.scale / scale - 1.0)[kept].max() < 1e-11
     assert (np.abs(scaler.mean - mean) / scale)[kept].max() < 1e-5  # 2000 and 1e-6 in the same column
 
@@ -96,7 +96,11 @@ def test_moments_do_not_show_how_rows_were_chunked():
     X = rng.lognormal(size=(3000, 20))
     X[:, 10:] += 100.0
     y = rng.integers(3, size=3000)
-    first, *others = (engine(size, X, y).total(Moments(_labels())).scaler() for size in (7, 250, 3000))
+    encoding = _encoding(X)
+    first, *others = (
+        engine(size, X, y).total(Sample(encoding, 10)).moments.scaler(encoding.extent)
+        for size in (7, 250, 3000)
+    )
     for other in others:
         assert np.array_equal(first.mean, other.mean)
         assert np.array_equal(first.scale, other.scale)
@@ -107,13 +111,12 @@ def test_sample_is_the_distinct_rows_of_smallest_hash_with_all_their_weight(size
     rng = np.random.default_rng(3)
     X = rng.integers(0, 4, size=(900, 3)).astype(float)  # at most 64 distinct rows for a label
     y, weight = rng.integers(3, size=900), rng.integers(0, 3, size=900).astype(float)
-    labels = _labels(seed=5)
-    everything = canonical_rows(X, y, weight, 0)
-    hashes = np.unique(labels.encoded(Chunk(X, y, weight)).code) >> np.uint64(1)
+    encoding = _encoding(X, seed=5)
+    keys = np.unique(encoding.rows(Chunk(X, y, weight)).key)
     for n in (10, 100, 5000):
-        sample = engine(size, X, y, weight).total(Sample(labels, n)).canonical()
-        assert len(sample.y) == min(n, len(everything.y))
-        assert np.array_equal(sample.key, hashes[:n].astype(np.int64))
+        sample = engine(size, X, y, weight).total(Sample(encoding, n)).rows
+        assert len(sample.y) == min(n, len(keys))
+        assert np.array_equal(sample.key, keys[:n])
         for row, label, total in zip(sample.X, sample.y, sample.weight, strict=True):
             assert total == weight[(row == X).all(1) & (y == label)].sum()
 
@@ -121,14 +124,14 @@ def test_sample_is_the_distinct_rows_of_smallest_hash_with_all_their_weight(size
 def test_sample_depends_on_content_and_seed_alone():
     X, y = rings(2000)
     order = np.random.default_rng(0).permutation(2000)
-    one = engine(7, X, y).total(Sample(_labels(seed=1), 50)).canonical()
-    shuffled = engine(300, X[order], y[order]).total(Sample(_labels(seed=1), 50)).canonical()
-    other = engine(7, X, y).total(Sample(_labels(seed=2), 50)).canonical()
+    one = engine(7, X, y).total(Sample(_encoding(X, seed=1), 50)).rows
+    shuffled = engine(300, X[order], y[order]).total(Sample(_encoding(X, seed=1), 50)).rows
+    other = engine(7, X, y).total(Sample(_encoding(X, seed=2), 50)).rows
     assert np.array_equal(one.X, shuffled.X)
     assert np.array_equal(one.key, shuffled.key)
     assert len({tuple(row) for row in one.X} & {tuple(row) for row in other.X}) < 10
     # A fair sample: labels come in their shares.
-    many = engine(7, X, y).total(Sample(_labels(seed=1), 1000)).canonical()
+    many = engine(7, X, y).total(Sample(_encoding(X, seed=1), 1000)).rows
     assert np.bincount(many.y) / 1000 == pytest.approx(np.bincount(y) / 2000, abs=0.03)
 
 
@@ -137,13 +140,12 @@ def test_checksum_of_the_sample_is_that_of_all_rows(size):
     """Of the rows of positive weight, in any order; of labels that change place too."""
     X, y = rings(700)
     weight = np.arange(700) % 3.0
-    labels = _labels(seed=1)
+    encoding = _encoding(X, seed=1)
     order = np.random.default_rng(0).permutation(700)
-    code = labels.encoded(Chunk(X, y, weight)).code
-    expected = sum(int(c) >> 1 for c in code) % 2**64
-    assert engine(size, X[order], y[order], weight[order]).total(Sample(labels, 50)).checksum == expected
-    for other in (engine(size, X, y[order], weight), engine(size, np.nextafter(X, 9.0), y, weight)):
-        assert other.total(Sample(labels, 50)).checksum != expected
+    expected = sum(map(int, encoding.rows(Chunk(X, y, weight)).key)) % 2**64
+    assert engine(size, X[order], y[order], weight[order]).total(Sample(encoding, 50)).checksum == expected
+    for other in (engine(size, X, y[order], weight), engine(size, X + 1e-6, y, weight)):
+        assert other.total(Sample(encoding, 50)).checksum != expected
 
 
 def test_labels_that_the_first_pass_did_not_meet():
@@ -153,14 +155,7 @@ def test_labels_that_the_first_pass_did_not_meet():
         with pytest.raises(
             ValueError, match=f"changed between two passes: the label {missing.pop()} was not"
         ):
-            Labels(np.array(classes), np.ones(3), 0).indices(y)
-
-
-def test_two_passes_in_one_reading():
-    X, y = rings(300)
-    both = engine(50, X, y).total(Both(Survey(3, None), Moments(_labels())))
-    assert both.first.n_rows == 300
-    assert both.second.weight == 300.0
+            Encoding(np.array(classes), np.ones(3), Extent.of(np.ones((1, 1))), 0).indices(y)
 
 
 RULES = [AllRivals(MulticlassHinge()), OneRival(False), OneRival(True, 4)]
@@ -172,11 +167,9 @@ def test_sweep_is_the_sum_over_all_rows(rule, keep):
     """Whatever is kept in memory and however rows are chunked; sent to other processes too."""
     X, y = rings(700)
     weight = np.random.default_rng(0).integers(0, 3, size=700) * 0.5
-    labels = _labels(seed=3)
-    one = engine(700, X, y, weight)
-    scaler = one.total(Moments(labels)).scaler()
-    sample = one.total(Sample(labels, 700))
-    data = sample.canonical()
+    encoding = _encoding(X, seed=3)
+    sample = engine(700, X, y, weight).total(Sample(encoding, 700))
+    data, scaler = sample.rows, sample.moments.scaler(encoding.extent)
     kernel = resolve_kernel("rbf+additive", True)
     tensors = (torch.as_tensor(a) for a in (scaler.transform(data.X), data.y, data.weight, data.key))
     Xs, *rest = tensors
@@ -185,7 +178,7 @@ def test_sweep_is_the_sum_over_all_rows(rule, keep):
     rng = torch.Generator().manual_seed(0)
     q = from_natural(base.precision * 2.0, torch.randn(3, 20, generator=rng, dtype=torch.float64))
     expected = evaluate(everything, rule, q, base, 5)
-    standardise = Standardise(labels, scaler, "cpu", torch.float64)
+    standardise = Standardise(encoding, scaler, "cpu", torch.float64)
     room = {"features": 10**9, "rows": 700 * 8 * 8, "nothing": 0}[keep]
     for size in SIZES:
         rows = streamed(

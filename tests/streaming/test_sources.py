@@ -14,8 +14,8 @@ import torch
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from bayesvm._fit import chunks as checks
-from bayesvm._fit.chunks import joined
+from bayesvm._fit import validation as checks
+from bayesvm._fit.engine import joined
 from bayesvm._fit.sources import as_source, is_chunked
 
 ROWS = 1000

@@ -29,14 +29,14 @@ Task = Callable[[], int]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 MaxError = Annotated[
-    float, typer.Option(metavar="SHARE", help="Error rate to keep among the rows the model answers.")
+    float, typer.Option(metavar="SHARE", help="Target error rate among the rows that the model answers.")
 ]
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="File that 'bayesvm fit', or bayesvm.save in Python, wrote.")
 ]
 TableModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="File that 'bayesvm fit' wrote.")]
 TableFile = Annotated[
-    Path | None, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet file; the bundled table if none.")
+    Path | None, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet file [default: the bundled table]")
 ]
 
 
@@ -64,30 +64,30 @@ def fit(
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option("--model", "-m", metavar="FILE", help="Where the model goes [default: TABLE.skops]"),
+        typer.Option("--model", "-m", metavar="FILE", help="Where to write the model [default: TABLE.skops]"),
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option("--report", metavar="FILE", help="Where the report goes [default: TABLE.html]"),
+        typer.Option("--report", metavar="FILE", help="Where to write the report [default: TABLE.html]"),
     ] = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
     holdout: Annotated[
-        float, typer.Option(metavar="SHARE", help="Rows to judge a first fit on; 0 for none.")
+        float, typer.Option(metavar="SHARE", help="Share of rows to hold out for evaluation; 0 for none.")
     ] = 0.2,
     max_error: MaxError = 0.01,
     ignore: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Column not to use; may be given again.")
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out; may be repeated.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the model.")] = 0,
     inducing: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Inducing points [default: by the size of the table]"),
+        typer.Option(min=1, metavar="N", help="Inducing points [default: depends on the number of rows]"),
     ] = None,
-    overwrite: Annotated[bool, typer.Option(help="Whether files that exist are replaced.")] = True,
+    overwrite: Annotated[bool, typer.Option(help="Replace existing files.")] = True,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> Task:
-    """Fit a model to a table, judge it, save it and write a report."""
+    """Fit a model to a table, evaluate it, save it and write a report."""
     from bayesvm._cli.fit import FitOptions, fit_command
 
     options = FitOptions(
@@ -128,10 +128,10 @@ def predict(
             help="CSV, TSV or Parquet file; - for standard output [default: -]",
         ),
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Put the columns of the table in front.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Write the table's own columns, too.")] = False,
     as_json: AsJson = False,
 ) -> Task:
-    """Predict the rows of a table: classes, probabilities and doubts as CSV."""
+    """Predict the rows of a table: classes, probabilities and uncertainty, as CSV."""
     from bayesvm._cli.predict import predict_command
 
     return partial(predict_command, model, table, abstain, output, keep, as_json)
@@ -144,7 +144,7 @@ def evaluate(
     max_error: MaxError = 0.01,
     as_json: AsJson = False,
 ) -> Task:
-    """Judge a model on a table whose labels are known."""
+    """Evaluate a model on a table with known labels."""
     from bayesvm._cli.evaluate import evaluate_command
 
     return partial(evaluate_command, model, table, max_error, as_json)
@@ -158,27 +158,27 @@ def label(
     ],
     labels: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Where every answer goes at once [default: POOL.labels.csv]"),
+        typer.Option(metavar="FILE", help="File to save every answer to at once [default: POOL.labels.csv]"),
     ] = None,
     policy: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="Which row next: variation_ratio, softmax_entropy, margin, entropy, bald, batch or random.",
+            help="Query policy: variation_ratio, softmax_entropy, margin, entropy, bald, batch or random.",
         ),
     ] = "variation_ratio",
     classes: Annotated[
-        str | None, typer.Option(metavar="A,B,C", help="Classes that will occur [default: those met so far]")
+        str | None, typer.Option(metavar="A,B,C", help="Classes to expect [default: those seen so far]")
     ] = None,
     columns: Annotated[
         str | None, typer.Option(metavar="A,B,C", help="Columns to show [default: those that fit]")
     ] = None,
     n_queries: Annotated[
-        int | None, typer.Option("--n-queries", "-n", min=0, metavar="N", help="End after so many labels.")
+        int | None, typer.Option("--n-queries", "-n", min=0, metavar="N", help="Stop after this many labels.")
     ] = None,
     oracle: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Ask nobody: take the labels from this table."),
+        typer.Option(metavar="FILE", help="Take the labels from this table instead of asking."),
     ] = None,
     output: Annotated[
         Path | None,
@@ -190,18 +190,18 @@ def label(
     ] = None,
     ignore: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="Column the model does not use; may be given again."),
+        typer.Option(metavar="COLUMN", help="Column that the model leaves out; may be repeated."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the model and of the first rows.")] = 0,
     ask_skipped: Annotated[bool, typer.Option("--ask-skipped", help="Ask again about skipped rows.")] = False,
     rows_unchanged: Annotated[
         bool,
-        typer.Option("--rows-unchanged", help="The pool has changed, but its rows are in the old order."),
+        typer.Option("--rows-unchanged", help="Accept changed values; the rows must be in the same order."),
     ] = False,
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print questions and errors only.")] = False,
 ) -> Task:
-    """Label a table row by row, the row that teaches the model most first."""
+    """Label a table row by row, the most informative row first."""
     from bayesvm._cli.label import LabelOptions, label_command
 
     options = LabelOptions(
@@ -249,7 +249,7 @@ def _studies_command(context: typer.Context) -> Any:
     found = list(entry_points(group="bayesvm.commands", name=name))
     if not found:
         raise ImportError(
-            f"'bayesvm {name}' belongs to the studies, a distribution of their own: "
+            f"'bayesvm {name}' is part of the studies, a separate distribution: "
             "pip install ./studies in a checkout of bayesvm"
         )
     command = typer.main.get_group(found[0].load())
@@ -304,7 +304,7 @@ def names_in(option: str, text: str | None) -> tuple[str, ...]:
         return ()
     names = tuple(part.strip() for part in text.split(","))
     if not all(names):
-        raise ValueError(f"{option} {text!r} has an empty name; give names with one comma between two")
+        raise ValueError(f"{option} {text!r} has an empty name; separate names with single commas")
     doubled = [name for i, name in enumerate(names) if name in names[:i]]
     if doubled:
         raise ValueError(f"{option} names {doubled[0]!r} twice; give every name once")

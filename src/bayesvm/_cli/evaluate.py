@@ -42,7 +42,7 @@ def evaluate_command(model: Path, table: Path | None, max_error: float, as_json:
 
         loaded = open_model(model)
         if loaded.columns is None or loaded.columns.target is None:
-            raise ValueError(f"{str(model)!r} does not know its target; only models of 'bayesvm fit' do")
+            raise ValueError(f"{str(model)!r} records no target column; use a model from 'bayesvm fit'")
         steps.start("Reading the table")
         rows = open_table(loaded, table)
         steps.start("Predicting")

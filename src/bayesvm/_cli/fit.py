@@ -129,7 +129,7 @@ def _read(options: FitOptions) -> tuple[pandas.DataFrame, str, str]:
         names = ", ".join(repr(str(name)) for name in table.columns[:_COLUMNS_LISTED])
         more = len(table.columns) - _COLUMNS_LISTED
         raise TableError(
-            "which column shall be predicted? Give --target; the columns are "
+            "which column should be predicted? Give --target; the columns are "
             + names
             + (f" and {more} more" if more > 0 else "")
         )

@@ -187,7 +187,7 @@ def _fit(labelling: Labelling, options: LabelOptions) -> str:
 
 
 def _again(options: LabelOptions) -> tuple[str, ...]:
-    """Options that continue this run, besides those that 'bayesvm fit' has too."""
+    """Options needed to continue this run that 'bayesvm fit' does not have."""
     words = []
     if options.labels is not None:
         words += ["--labels", str(options.labels)]

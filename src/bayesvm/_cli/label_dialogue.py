@@ -24,9 +24,9 @@ _LINES_AROUND = 8
 _FEWEST_COLUMNS = 8
 
 HELP = """A number or the name of a class labels the row; another name makes a new class.
-  u  take back the last answer, also one of an earlier run
+  u  undo the last answer, even one from an earlier run
   s  skip the row
-  q  end (so do Ctrl-D and Ctrl-C); the same command goes on later
+  q  quit (so do Ctrl-D and Ctrl-C); run the same command to continue
   ?  this help
 If a class has the name of a command, put a colon before the command: :u"""
 
@@ -162,7 +162,7 @@ def ask_person(labelling: Labelling, columns: tuple[str, ...], limit: int | None
     answered = 0
     while limit is None or answered < limit:
         with shown_progress(len(labelling.table) >= _LARGE) as steps:
-            steps.start("Looking for the row that teaches most")
+            steps.start("Choosing the most informative row")
             row = _uninterrupted(labelling.next_row)
         if row is None:
             screen.say("No row is left to ask about.")
@@ -180,7 +180,7 @@ def ask_person(labelling: Labelling, columns: tuple[str, ...], limit: int | None
             elif answer.kind == "no such number":
                 screen.say(f"There are {len(labelling.classes)} classes; ? lists them.")
             elif answer.kind == "new":
-                screen.say(f"{answer.label!r} is no class yet{closest(answer.label, labelling.classes)}")
+                screen.say(f"{answer.label!r} is not a class yet{closest(answer.label, labelling.classes)}")
                 if _confirmed(screen.ask("A new class? [y/N]"), answer.label):
                     answer = Answer("label", answer.label)
                     break
@@ -276,7 +276,7 @@ def _take_back(labelling: Labelling, say: Callable[[str], None]) -> int:
 
 
 def _confirmed(line: str | None, label: str) -> bool:
-    """Whether a new class is wanted: yes, or its name once more."""
+    """Whether the person confirms a new class, with yes or by repeating its name."""
     words = " ".join((line or "").split()).casefold()
     return words in ("y", "yes", label.casefold())
 

@@ -125,7 +125,7 @@ def _predictions(
 
 
 class _Summary:
-    """What a terminal shows of predictions, collected while they are written."""
+    """Summary of predictions for a terminal, collected while they are written."""
 
     def __init__(self) -> None:
         self.first: pandas.DataFrame | None = None

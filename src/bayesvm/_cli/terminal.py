@@ -183,7 +183,7 @@ def class_counts(classes: Sequence[Any], counts: Sequence[int]) -> str:
 
 
 def shortened(parts: Iterable[str]) -> str:
-    """A list, or the first few of many things."""
+    """The parts as a list, shortened to the first few."""
     parts = list(parts)
     more = [f"and {len(parts) - MOST_SHOWN} more"] if len(parts) > MOST_SHOWN else []
     return ", ".join([*(cut(part, 60) for part in parts[:MOST_SHOWN]), *more])
@@ -285,18 +285,18 @@ class Steps:
         self._task: Any = None
 
     def start(self, text: str) -> None:
-        """Begin a step of unknown length; the one before is over."""
+        """End the previous step and begin one of unknown length."""
         self.finish()
         if self._progress is not None:
             self._task = self._progress.add_task(text, total=None, detail="")
 
     def advance(self, total: int, detail: str) -> None:
-        """One of at most ``total`` parts of this step is done."""
+        """Count one more of at most ``total`` parts of this step as done."""
         if self._progress is not None:
             self._progress.update(self._task, total=total, advance=1, detail=detail)
 
     def finish(self) -> None:
-        """The step is over; its line goes."""
+        """End the step and clear its line."""
         if self._task is not None:
             self._progress.remove_task(self._task)
             self._task = None

@@ -33,7 +33,7 @@ _BLOCK_NUMBERS_ACCELERATOR = 2**22
 
 @dataclass(frozen=True)
 class Deviations:
-    """Draws of latents minus their means, (N, C, S), in the place of variances of Gaussians."""
+    """Draws of latents minus their means, (N, C, S), used instead of Gaussian variances."""
 
     d: Tensor
 
@@ -169,7 +169,7 @@ def _with_offsets(
     slack: float,
     known: Tensor | None,
 ) -> tuple[float, Tensor]:
-    """Temperature and log-odds of the classes that suit each other.
+    """Temperature and class log-odds, fitted jointly.
 
     ``curve`` is the loss without offsets and says where to start. Where a few
     classes have most of the rows it is far off: there a temperature does what

@@ -122,14 +122,14 @@ def split_r_hat(x: Tensor) -> Tensor:
 
 
 def bulk_sample_size(x: Tensor) -> Tensor:
-    """How many independent draws would say as much about the middle, shape (...) (eq. 8.35)."""
+    """Effective sample size for the bulk of the distribution, shape (...) (eq. 8.35)."""
     if x.shape[1] < _FEWEST_DRAWS:
         return x.new_zeros(x.shape[2:])
     return _sample_size(_normal_scores(_halves(x)))
 
 
 def tail_sample_size(x: Tensor) -> Tensor:
-    """The smaller one of those for the 5 % and the 95 % quantile, shape (...) (eq. 8.35)."""
+    """Effective sample size for the 5 % and 95 % quantiles, the smaller one, shape (...) (eq. 8.35)."""
     if x.shape[1] < _FEWEST_DRAWS:
         return x.new_zeros(x.shape[2:])
     flat = x.flatten(0, 1).sort(0).values

@@ -48,7 +48,7 @@ def _whitened(Lz: Tensor, Kxz: Tensor, diagonal: Tensor) -> Features:
 
 @dataclass(frozen=True)
 class FeaturesOfMany:
-    """Whitened features of one lot of rows after another under one kernel (eq. 1.3); can be pickled."""
+    """Whitened features of many batches of rows under a fixed kernel (eq. 1.3); can be pickled."""
 
     kernel: Kernel
     params: Params
@@ -57,7 +57,7 @@ class FeaturesOfMany:
 
     @classmethod
     def like(cls, kernel: Kernel, params: Params, Z: Tensor, Lz: Tensor, X: Tensor) -> FeaturesOfMany:
-        """Prepared for rows like X, whose values are looked at."""
+        """Features prepared for rows like X, whose values are inspected."""
         return cls(kernel, params, Lz, cross_to_inducing(kernel, params, Z, X))
 
     def __call__(self, X: Tensor) -> Features:
@@ -66,7 +66,7 @@ class FeaturesOfMany:
 
 
 class FeaturesOfRows:
-    """Whitened features of the same rows under one kernel after another (eq. 1.3).
+    """Whitened features of fixed rows under changing kernel parameters (eq. 1.3).
 
     Small problems pay for the number of calls. Where the rows are the
     inducing points themselves there is only one matrix to compute, and the

@@ -34,7 +34,7 @@ class Cavity(NamedTuple):
 
 
 def part_left_out(weight: Tensor, y: Tensor | None = None, n_classes: int = 0) -> Tensor:
-    """How much of each row's weight leaving the row out takes away (eq. 5.2).
+    """Weight that is removed when a row is left out (eq. 5.2).
 
     A whole number counts copies, of which one is left out. Any other number
     says how much a row matters: all of it goes, or the rest would answer for

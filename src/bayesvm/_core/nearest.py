@@ -45,7 +45,7 @@ class Neighbours(NamedTuple):
 
 
 def tie_step(typical: float) -> float:
-    """Squared distances are told apart to this, given a typical distance."""
+    """Resolution below which squared distances count as ties, given a typical distance."""
     return _RESOLUTION * max(typical, torch.finfo(torch.float64).tiny ** 0.25) ** 2
 
 
@@ -174,7 +174,7 @@ class _Search(NamedTuple):
 
 
 def _from_all(X: Tensor, queries: Tensor, k: int, step: float) -> tuple[Tensor, Tensor]:
-    """The k nearest alone, from all distances in double precision: no candidate too many."""
+    """The k nearest rows, from all distances in double precision."""
     N = X.shape[0]
     order = torch.arange(N, dtype=X.dtype, device=X.device) / (2 * N)
     d2 = torch.addmm(X.square().sum(1), queries, X.mT, alpha=-2.0)

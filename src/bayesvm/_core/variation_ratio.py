@@ -90,7 +90,7 @@ def variation_ratio_of_draws(f: Tensor) -> Tensor:
 
 
 def log_variation_ratio_of_draws(f: Tensor) -> Tensor:
-    """Its logarithm; where hardly a draw disagrees, that of Gaussian differences with the draws' moments.
+    """Log variation ratio of draws, with a Gaussian tail from their moments where few disagree.
 
     With VR' the sum over rivals of the probability that such a difference
     changes its sign, the tail is 1 / (S / 10 + 1 / VR'): finite, strictly
@@ -127,7 +127,7 @@ def _winning(F: Tensor, s: Tensor, x: Tensor, weight: Tensor | None) -> Tensor:
 def _in_slices(
     function: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor], F: Tensor, s: Tensor, x: Tensor, w: Tensor
 ) -> Tensor:
-    """Sum of what a function gives for some of the nodes at a time."""
+    """Sum of a function over the nodes, some of them at a time."""
     size = max(1, _BLOCK_NUMBERS // F.numel())
     parts = zip(x.split(size, 1), w.split(size, 1), strict=True)
     return torch.stack([function(F, s, *part) for part in parts]).sum(0)

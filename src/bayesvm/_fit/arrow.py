@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import sys
@@ -14,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bayesvm._fit.chunks import Chunk, check_labels, checked_weights, chunk_rows
+from bayesvm._fit.engine import Chunk
+from bayesvm._fit.validation import check_column, check_labels, check_weights, chunk_rows
 
 # --- Arrow data sets: opened from paths and tables, checked file by file, scanned in bounded memory.
 
@@ -32,7 +32,7 @@ def opened(X: Any) -> Any:
     ImportError
         If pyarrow is not there.
     ValueError
-        If the files are none of its kind, or do not go together.
+        If the files are of no supported kind, or do not match each other.
     """
     try:
         import pyarrow.dataset as ds
@@ -62,7 +62,7 @@ def _format(path: Path) -> str:
 def _folder(folder: Path) -> Any:
     """The files of a folder in the order of their names; other files, and hidden ones, are left alone.
 
-    What folders are named like, ``name=value``, becomes a column.
+    Folders named ``name=value`` become a column.
     """
     found = sorted(
         file
@@ -284,24 +284,13 @@ class ArrowSource:
         check_labels(y, where)
         if self.weight is None:
             return Chunk(X, y, np.ones(len(y)))
-        return Chunk(X, y, checked_weights(_floats(batch.column(self.weight)), len(y), where))
+        return Chunk(X, y, check_weights(_floats(batch.column(self.weight)), len(y), where))
 
 
 def read_once(reader: Any, target: Any, weight: Any) -> Iterator[tuple[Chunk, tuple[str, ...]]]:
     """Chunks of a RecordBatchReader, with the names of its columns, which are checked first."""
     source = ArrowSource.of(reader.schema.empty_table(), target, weight)
     return ((chunk, source.feature_names) for chunk in source.made_of(reader))
-
-
-def check_column(role: str, name: Any, names: list[str]) -> None:
-    """Refuse what is not the name of a column, and say which was perhaps meant."""
-    if not isinstance(name, str):
-        what = "nothing" if name is None else type(name).__name__
-        raise ValueError(f"with Arrow data {role} must be the name of a column; got {what}")
-    if name not in names:
-        close = difflib.get_close_matches(name, names, n=1)
-        advice = f"did you mean {close[0]!r}?" if close else f"there are {names[:10]}"
-        raise ValueError(f"{role}={name!r} is not a column of the data; {advice}")
 
 
 def _check_numbers(name: str, kind: Any) -> None:

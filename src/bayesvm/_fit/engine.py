@@ -1,16 +1,139 @@
-"""Who carries out a pass over the chunks: here one process, elsewhere a cluster."""
+"""Chunks of rows, and engines, which compute sums over them: here in one process, elsewhere on a cluster."""
 
 from __future__ import annotations
 
+import numbers
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar, cast
+from itertools import groupby
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar, cast
 
-from bayesvm._fit.chunks import Chunk, Source, Sums, regrouped
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.floating]
+
+# --- What sort of labels rows have: labels of two sorts cannot be put in order together.
+
+
+_OF_TYPES = {**dict.fromkeys("biuf", "numbers"), "U": "texts", "S": "bytes", "M": "dates"}
+
+
+def label_kind(y: npt.NDArray[Any]) -> str | None:
+    """The sort of labels, that of the first where they are objects; None if there are none."""
+    if not y.size:
+        return None
+    return sort_of(y.flat[0]) if y.dtype.kind == "O" else _OF_TYPES.get(y.dtype.kind, str(y.dtype))
+
+
+def sort_of(label: Any) -> str:
+    """The sort of one label: numbers, texts, or the name of its type."""
+    if isinstance(label, str):
+        return "texts"
+    if isinstance(label, (numbers.Number, np.bool_)):
+        return "numbers"
+    return "bytes" if isinstance(label, bytes) else type(label).__name__
+
+
+class Chunk(NamedTuple):
+    """Consecutive rows as they were given.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, D)
+        In double precision, in the units of the data. May hold NaN: the first pass looks.
+    y : ndarray of shape (n,)
+        Labels as they were given.
+    weight : ndarray of shape (n,)
+        Sample weights, ones where none were given.
+    """
+
+    X: FloatArray
+    y: npt.NDArray[Any]
+    weight: FloatArray
+
+
+class Sums(Protocol):
+    """The result of a pass over rows; results of two groups of rows can be merged."""
+
+    def plus(self, other: Self) -> Self:
+        """The sums over the rows of both, these coming first; ``self`` may be changed, ``other`` not."""
+        ...
+
 
 S = TypeVar("S", bound=Sums)
+T = TypeVar("T")
+Pass: TypeAlias = Callable[[Chunk], S]
+"""What is computed from every chunk: a frozen dataclass that can be pickled, and all that is sent."""
+
+
+class Source(Protocol):
+    """Rows that can be read again and again, a chunk at a time.
+
+    Attributes
+    ----------
+    n_features : int
+    feature_names : tuple of str or None
+        Names of the columns, if they have any.
+    """
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None: ...
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All rows, from the first, in the same order every time."""
+        ...
+
+
+def changed(what: str) -> str:
+    """The message where rows differ between two passes."""
+    return (
+        f"the rows changed between two passes: {what}; each pass must see the same rows. An iterator, "
+        "which is read only once, is written to a temporary file instead"
+    )
+
+
+def joined(chunks: list[Chunk]) -> Chunk:
+    """One chunk of the rows of all."""
+    if len(chunks) == 1:
+        return chunks[0]
+    return Chunk(*(np.concatenate(part) for part in zip(*chunks, strict=True)))
+
+
+def joined_alike(chunks: Iterable[Chunk]) -> list[Chunk]:
+    """The same rows in as few chunks as the sorts of labels allow.
+
+    numpy would turn numbers beside strings into strings; the first pass finds
+    and refuses labels that stay apart here.
+    """
+    return [joined(list(alike)) for _, alike in groupby(chunks, lambda chunk: label_kind(chunk.y))]
+
+
+def bunched(items: Iterable[T], rows: Callable[[T], float], fewest: float) -> Iterator[list[T]]:
+    """Neighbouring items in groups of some rows, where calls cost more than rows."""
+    bunch: list[T] = []
+    for item in items:
+        bunch.append(item)
+        if sum(map(rows, bunch)) >= fewest:
+            yield bunch
+            bunch = []
+    if bunch:
+        yield bunch
+
+
+def regrouped(chunks: Iterable[Chunk], fewest: int) -> Iterator[Chunk]:
+    """The same rows, with small chunks joined."""
+    for bunch in bunched(chunks, lambda chunk: len(chunk.y), fewest):
+        yield from joined_alike(bunch)
+
+
+# --- Engines: passes over all chunks.
+
 Item = TypeVar("Item")
 Item_co = TypeVar("Item_co", covariant=True)
 
@@ -32,7 +155,7 @@ class Engine(Protocol[Item_co]):
     may_keep : int
         Bytes that ``kept`` may take.
     in_order : bool
-        Whether ``walk`` can be had.
+        Whether ``walk`` is available.
     """
 
     @property
@@ -52,13 +175,13 @@ class Engine(Protocol[Item_co]):
         ...
 
     def walk(self) -> Iterator[Item_co]:
-        """The items one after the other, for what is no sum."""
+        """Iterate over the items in order, for computations that are not sums."""
         ...
 
     def kept(self, prepare: Callable[[Item_co], Any]) -> Engine[Any]:
         """An engine over what ``prepare`` makes of the items, computed once and kept where they are.
 
-        The caller has seen to it that this takes at most ``may_keep`` bytes.
+        The caller ensures that this takes at most ``may_keep`` bytes.
         """
         ...
 
@@ -103,17 +226,17 @@ class LocalEngine:
     def kept(self, prepare: Callable[[Chunk], Any]) -> Engine[Any]:
         """An engine over prepared chunks in memory."""
         items = [prepare(chunk) for chunk in self.walk()]
-        return _Kept(items, self.n_features, self.feature_names, self.may_keep)
+        return KeptEngine(items, self.n_features, self.feature_names, self.may_keep)
 
 
 @dataclass(frozen=True)
-class _Kept(Generic[Item]):
-    """Passes over a list."""
+class KeptEngine(Generic[Item]):
+    """Passes over a list of items in memory."""
 
     items: list[Item]
     n_features: int
     feature_names: tuple[str, ...] | None
-    may_keep: int
+    may_keep: int = _KEPT_BYTES
 
     @property
     def in_order(self) -> bool:
@@ -126,7 +249,34 @@ class _Kept(Generic[Item]):
         return iter(self.items)
 
     def kept(self, prepare: Callable[[Item], Any]) -> Engine[Any]:
-        return _Kept([prepare(i) for i in self.items], self.n_features, self.feature_names, self.may_keep)
+        return KeptEngine(
+            [prepare(i) for i in self.items], self.n_features, self.feature_names, self.may_keep
+        )
+
+
+def gathered(engine: Engine[Chunk]) -> KeptEngine[Chunk]:
+    """All rows of an engine as one chunk in memory."""
+    rows = engine.total(gather).rows()
+    return KeptEngine([rows], engine.n_features, engine.feature_names, engine.may_keep)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Chunks in their order."""
+
+    chunks: list[Chunk]
+
+    def plus(self, other: Gathered) -> Gathered:
+        return Gathered(self.chunks + other.chunks)
+
+    def rows(self) -> Chunk:
+        """All rows as one chunk."""
+        return joined(self.chunks)
+
+
+def gather(chunk: Chunk) -> Gathered:
+    """The pass that gathers all rows in this process."""
+    return Gathered([chunk])
 
 
 def _summed(work: Callable[[Item], S], items: Iterable[Item]) -> S:
@@ -140,7 +290,7 @@ def _summed(work: Callable[[Item], S], items: Iterable[Item]) -> S:
 
 
 class _End:
-    """Behind the last item: what went wrong while reading, if anything did."""
+    """Marks the end of the items, with the error raised while reading, if any."""
 
     def __init__(self, error: BaseException | None) -> None:
         self.error = error

@@ -1,10 +1,11 @@
-"""What fitting any member of the family to rows in memory has in common: rows in, fitted attributes out."""
+"""The one way from rows to fitted attributes: arrays, chunks, clusters, and rows that join earlier ones."""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,29 +13,24 @@ import numpy.typing as npt
 import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from bayesvm import _prediction
 from bayesvm._callbacks import FitReporter
 from bayesvm._chains import fitted_chains
 from bayesvm._fit import defaults
-from bayesvm._fit.arrow import check_column
-from bayesvm._fit.chunks import Chunk, Source
-from bayesvm._fit.engine import Engine, LocalEngine
+from bayesvm._fit.engine import Chunk, Engine, KeptEngine, LocalEngine, Source, gathered, joined
 from bayesvm._fit.leave_one_out import MOST_PROBABILITIES, summarise
 from bayesvm._fit.local import fit_local
+from bayesvm._fit.options import chosen_inference
 from bayesvm._fit.partial_fit import GROWTH, Memory, continue_training, remember, worth_learning_anew
-from bayesvm._fit.passes import Labels, SurveySums, gather
-from bayesvm._fit.rows import CanonicalRows, Scaler, canonical_rows, fit_scaler
+from bayesvm._fit.passes import Encoding, Sample, SampleSums, Survey, SurveySums, masses
+from bayesvm._fit.rows import CanonicalRows, Scaler
 from bayesvm._fit.sources import as_source, is_chunked
-from bayesvm._fit.streamed import in_double, left_out, sampled, surveyed, train_on_chunks
+from bayesvm._fit.streamed import in_double, left_out, train_on_chunks
 from bayesvm._fit.train import Options, Trained, as_model, most_steps, sweep_work, train
-from bayesvm._inference.methods import METHODS
-from bayesvm._inference.task import Member, Sites
-from bayesvm._model import Model, SiteArrays, to_numpy
-from bayesvm._options import chosen_inference
-from bayesvm._threads import threads_for
-from bayesvm._validation import (
+from bayesvm._fit.validation import (
     check_classes_left,
     check_same_model,
     check_share,
@@ -42,10 +38,13 @@ from bayesvm._validation import (
     check_two_classes,
     check_weights,
     class_factors,
-    class_indices,
-    masses,
-    with_class_weights,
+    named_columns,
 )
+from bayesvm._inference.methods import METHODS
+from bayesvm._inference.task import Member, Sites
+from bayesvm._model import Model, SiteArrays, to_numpy
+from bayesvm._progress import Progress
+from bayesvm._threads import threads_for
 
 # --- What a training amounts to: the fitted attributes of an estimator, and what a user should be told.
 
@@ -64,6 +63,7 @@ def fitted_attributes(
     classes: npt.NDArray[Any],
     learned_from: int,
     X: FloatArray | None,
+    complete: bool,
 ) -> dict[str, Any]:
     """The fitted attributes that a training, finished or not, amounts to.
 
@@ -73,14 +73,15 @@ def fitted_attributes(
     learned_from : int
         Rows that the kernel was learned from.
     X : ndarray or None
-        The given rows, as they came; None: ``data`` is a sample of them, and
-        leave-one-out speaks of the sample.
+        The given rows, as they came, where they are in memory.
+    complete : bool
+        Whether ``data`` are all distinct rows; otherwise leave-one-out speaks of a sample.
     """
     ascent = trained.ascent
     decides = METHODS[options.inference].decides
     # Draws and modes have no sites to go on from.
     from_sites = ascent.chains is None and not decides
-    local = fit_local(trained.rows, ascent) if options.local and from_sites and X is not None else None
+    local = fit_local(trained.rows, ascent) if options.local and from_sites and complete else None
     summary = summarise(trained, decides, options.own, local)
     model = as_model(trained, scaler, summary.calibration, decides, options.own, local)
     return {
@@ -126,7 +127,7 @@ def _site_arrays(sites: Sites, data: CanonicalRows) -> SiteArrays:
 
 
 def store(e: Any, attributes: dict[str, Any], trained: Trained, stopped: bool) -> None:
-    """Set the fitted attributes and say what a user should know."""
+    """Set the fitted attributes and warn of what a user should know."""
     for name, value in attributes.items():
         setattr(e, name, value)
 
@@ -151,79 +152,143 @@ def store(e: Any, attributes: dict[str, Any], trained: Trained, stopped: bool) -
 
 
 def _levels_to_caller() -> int:
-    """How far up the stack, seen from a function in here, the code is that called an estimator."""
+    """Stack levels from a function in this module up to the code that called the estimator."""
     frame, levels = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in _OURS:
         frame, levels = frame.f_back, levels + 1
     return levels
 
 
-# --- Labels and weights that are columns of a data frame in memory.
+# --- The one way from rows to fitted attributes.
 
 
-def named_columns(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Rows, labels and weights; those that are named are taken out of a data frame of pandas or polars.
+# Of a GPU's free memory, what prepared rows may take.
+_GPU_SHARE = 0.4
+# Rows, and numbers in them, that it is sent at once.
+_GPU_ROWS = 2**20
+_GPU_NUMBERS = 2**25
+# Rows of a sample: for the kernel, the inducing points, the calibration and the first sweeps.
+_FEWEST_SAMPLED = 8192
+_MOST_SAMPLED = 65_536
+_ROWS_PER_POINT = 32
 
-    Raises
-    ------
-    TypeError
-        If a name is given, and X has none.
-    ValueError
-        If there is no such column, or more than one, or none besides.
+
+class Given(NamedTuple):
+    """What ``fit`` was given, as callbacks are told; an array can be fitted as a whole whatever its size."""
+
+    X: Any = None
+    y: Any = None
+    sample_weight: Any = None
+    is_array: bool = False
+
+
+_NOTHING = Given()
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a fit after the first two passes.
+
+    Attributes
+    ----------
+    engine : Engine
+        Over all rows.
+    encoding : Encoding
+    sample : SampleSums
+        All distinct rows, or a sample of them.
+    n_used : int
+        Rows of positive weight.
+    chunk : Chunk or None
+        All rows as they were given, where they are in memory.
     """
-    named = {"y": y, "sample_weight": sample_weight}
-    named = {role: name for role, name in named.items() if isinstance(name, str)}
-    if not named:
-        return X, y, sample_weight
-    # The columns of a pyarrow table are no names.
-    if not hasattr(X, "columns") or hasattr(X, "column_names"):
-        role, name = next(iter(named.items()))
-        raise TypeError(
-            f"{role}={name!r} names a column, and X is no data frame: its type is {type(X).__name__}; give "
-            f"{role} as an array"
+
+    engine: Engine[Chunk]
+    encoding: Encoding
+    sample: SampleSums
+    n_used: int
+    chunk: Chunk | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the sample holds all distinct rows: a million rows may hold a dozen."""
+        return len(self.sample.rows.y) < self.sample.size
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that q is fitted to: the distinct ones where all of them are at hand."""
+        return len(self.sample.rows.y) if self.complete else self.n_used
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.encoding.classes)
+
+    @property
+    def data(self) -> CanonicalRows:
+        """The sample; where rows are in memory it knows where each given one is."""
+        if self.chunk is None:
+            return self.sample.rows
+        used = self.chunk.weight * self.encoding.factor[self.encoding.indices(self.chunk.y)] > 0
+        index = np.full(used.size, -1, dtype=np.int64)
+        index[used] = self.sample.rows.index
+        return replace(self.sample.rows, index=index)
+
+    def scaler(self, e: Any) -> Scaler:
+        """The scale of the columns for an estimator."""
+        if getattr(e, "standardize", True):
+            return self.sample.moments.scaler(self.encoding.extent)
+        return Scaler.identity(self.engine.n_features)
+
+
+def fit_estimator(e: Any, X: Any, y: Any, sample_weight: Any) -> None:
+    """Fit an estimator to whatever holds rows."""
+    e._check()
+    if is_chunked(X, y):
+        fit_chunks(e, _engine(as_source(X, y, sample_weight), str(e.device)), Given(X, y, sample_weight))
+        return
+    X, y, sample_weight = named_columns(X, y, sample_weight)
+    given = Given(X, y, sample_weight, True)
+    if _n_rows(X) <= defaults.IN_MEMORY_ROWS:
+        chunk = _checked(e, X, y, sample_weight, _warm_start(e) is None)
+        fit_chunks(e, _in_memory(e, chunk), given)
+    else:
+        fit_chunks(e, _engine(as_source(X, y, sample_weight), str(e.device)), given)
+
+
+def fit_chunks(e: Any, engine: Engine[Chunk], given: Given = _NOTHING) -> None:
+    """Fit an estimator to the chunks of an engine: few rows in one place, many in passes over them.
+
+    Parameters
+    ----------
+    e : estimator
+        Its fitted attributes are set.
+    engine : Engine
+    given : what callbacks are told
+    """
+    e._check()
+    if not engine.in_order and METHODS[chosen_inference(e)[0]].in_order:
+        raise ValueError(
+            "minibatches (inference='natural', or batch_size with inference='auto') follow one after the "
+            "other, and these rows are read by many workers at once; use inference='coordinate'"
         )
-    names = list(X.columns)
-    check_named(named, names)
-    features = [name for name in names if name not in named.values()]
-    if not features:
-        raise ValueError(f"the data have no column besides {list(named.values())}")
-    return (
-        X[features],
-        X[y] if "y" in named else y,
-        X[sample_weight] if "sample_weight" in named else sample_weight,
-    )
-
-
-def check_named(named: dict[str, str], names: list[Any]) -> None:
-    """Refuse names that are not those of one column each; ``named`` says what they are given for."""
-    known = [name for name in names if isinstance(name, str)]
-    for role, name in named.items():
-        check_column(role, name, known)
-    if len(set(names)) < len(names):
-        doubled = [name for name in names if names.count(name) > 1]
-        raise ValueError(f"the data have more than one column named {doubled[0]!r}; rename or drop one")
-
-
-def fit_rows(e: Any, X: Any, y: Any, sample_weight: Any) -> None:
-    """Fit an estimator to rows in memory: validate, train, set its attributes, warn."""
-    previous = e.model_ if getattr(e, "warm_start", False) and e.__sklearn_is_fitted__() else None
+    previous = _warm_start(e)
     known = None if previous is None else e.classes_
-    given = _given(e, X, y, sample_weight, None, previous is None)
-    data, n_classes = given.data, len(given.classes)
-    options = e._options(len(data.y), n_classes, given.seed)
+    rows = _first_passes(e, engine, given.is_array)
+    _set_columns(e, engine, previous is None)
+    options: Options = e._options(rows.n_rows, rows.n_classes, rows.encoding.seed)
     if previous is not None:
-        check_same_model(known, given.classes, previous.kernel, options.kernel)
-    scaler = _scaler(e, data) if previous is None else previous.scaler
+        check_same_model(known, rows.encoding.classes, previous.kernel, options.kernel)
+    scaler = rows.scaler(e) if previous is None else previous.scaler
+    if not rows.complete:
+        options = replace(options, member=in_double(options.member))
 
-    def fitted(trained: Trained) -> dict[str, Any]:
-        return fitted_attributes(trained, options, scaler, data, given.classes, len(data.y), given.X)
+    def run(progress: Progress) -> Trained:
+        if rows.complete:
+            return train(rows.data, scaler, rows.n_classes, options, previous, progress)
+        return train_on_chunks(
+            engine, rows.encoding, rows.sample, scaler, rows.n_rows, options, previous, progress
+        )
 
-    reporter = FitReporter(e, X, y, sample_weight, most_steps(options), fitted)
-    with threads_for(sweep_work(len(data.y), n_classes, options)):
-        trained = train(data, scaler, n_classes, options, previous, reporter.progress)
-        attributes = fitted(trained)
-    store(e, attributes, trained, reporter.stopped)
-    reporter.close()
+    _complete(e, given, rows, options, scaler, rows.n_rows, run)
 
 
 def can_add_rows(e: Any) -> bool:
@@ -245,7 +310,7 @@ def can_add_rows(e: Any) -> bool:
 def partial_fit_estimator(
     e: Any, X: Any, y: Any, classes: Any, sample_weight: Any, forgetting: float = 0.0
 ) -> None:
-    """Go on from what an estimator remembers."""
+    """Go on from what an estimator remembers, joined to the new rows."""
     check_share("forgetting", forgetting)
     first = not e.__sklearn_is_fitted__()
     if first and classes is None:
@@ -254,176 +319,151 @@ def partial_fit_estimator(
     if not first and classes is not None and not np.array_equal(np.unique(np.asarray(classes)), known):
         raise ValueError(f"classes={classes!r} differ from those of the first call, {known.tolist()!r}")
     X, y, sample_weight = named_columns(X, y, sample_weight)
+    e._check()
+    chunk = _checked(e, X, y, sample_weight, first)
     memory: Memory | None = None if first else e.memory_.faded(forgetting)
-    given = _given(e, X, y, sample_weight, known, first, memory)
-    data = given.data
-    n_rows, n_classes = len(data.y), len(given.classes)
-    options = e._options(n_rows, n_classes, given.seed)
-    anew = memory is None or worth_learning_anew(memory, data)
-    scaler = _scaler(e, data).with_all_columns() if anew else e.model_.scaler
-    learned_from = n_rows if memory is None or anew else memory.learned_from
+    rows = _with_remembered(e, chunk, memory, known)
+    data, n_classes = rows.data, len(known)
+    options = e._options(rows.n_rows, n_classes, rows.encoding.seed)
+    if memory is None or worth_learning_anew(memory, data):
+        scaler, learned_from = rows.scaler(e).with_all_columns(), rows.n_rows
+        if np.unique(data.y).size == 1:  # one class says nothing about the kernel
+            options = replace(options, hyperparameters="fixed")
 
-    def fitted(trained: Trained) -> dict[str, Any]:
-        return fitted_attributes(trained, options, scaler, data, given.classes, learned_from, given.X)
+        def run(progress: Progress) -> Trained:
+            return train(data, scaler, n_classes, options, None, progress)
+    else:
+        remembered: Memory = memory
+        scaler, learned_from = e.model_.scaler, remembered.learned_from
+        if e.n_inducing == "auto":
+            options = replace(options, n_inducing=GROWTH * options.n_inducing)
 
-    reporter = FitReporter(e, X, y, sample_weight, most_steps(options), fitted)
-    with threads_for(sweep_work(n_rows, n_classes, options)):
-        if memory is None or anew:
-            if np.unique(data.y).size == 1:  # one class says nothing about the kernel
-                options = replace(options, hyperparameters="fixed")
-            trained = train(data, scaler, n_classes, options, None, reporter.progress)
-        else:
-            if e.n_inducing == "auto":
-                options = replace(options, n_inducing=GROWTH * options.n_inducing)
-            trained = continue_training(data, e.model_, memory, options, reporter.progress)
-        attributes = fitted(trained)
-    store(e, attributes, trained, reporter.stopped)
-    reporter.close()
+        def run(progress: Progress) -> Trained:
+            return continue_training(data, e.model_, remembered, options, progress)
+
+    _complete(e, Given(X, y, sample_weight, True), rows, options, scaler, learned_from, run, len(chunk.y))
 
 
-def _scaler(e: Any, data: CanonicalRows) -> Scaler:
-    if getattr(e, "standardize", True):
-        return fit_scaler(data.X, data.weight)
-    return Scaler.identity(data.X.shape[1])
-
-
-class _Given(NamedTuple):
-    """What was given, checked.
-
-    Attributes
-    ----------
-    data : CanonicalRows
-        With remembered rows.
-    X : ndarray
-        The given rows, as they came.
-    classes : ndarray
-        Labels in order.
-    seed : int
-    """
-
-    data: CanonicalRows
-    X: FloatArray
-    classes: npt.NDArray[Any]
-    seed: int
-
-
-def _given(
+def _complete(
     e: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    classes: npt.NDArray[Any] | None,
-    reset: bool,
-    memory: Memory | None = None,
-) -> _Given:
-    """Validated input, joined to remembered rows, as canonical rows."""
-    e._check()
-    X, y = validate_data(e, X, y, dtype=np.float64, reset=reset)
-    found, index = class_indices(y, classes)
-    weight = check_weights(sample_weight, X.shape[0])
-    weight = with_class_weights(e.class_weight, found, index, weight)
-    check_classes_left(found, masses(index, weight, len(found)), 2 if classes is None else 1)
-    seed = int(check_random_state(e.random_state).randint(np.iinfo(np.int32).max))
-    if memory is None:
-        return _Given(canonical_rows(X, index, weight, seed), X, found, seed)
-    data = canonical_rows(
-        np.concatenate([memory.X, X]),
-        np.concatenate([memory.y, index]),
-        np.concatenate([memory.weight, weight]),
-        seed,
-    )
-    return _Given(replace(data, index=data.index[len(memory.y) :]), X, found, seed)
-
-
-# --- Fitting any member of the family to rows that come in chunks, few or many.
-
-
-# Of a GPU's free memory, what prepared rows may take.
-_GPU_SHARE = 0.4
-# Rows, and numbers in them, that it is sent at once.
-_GPU_ROWS = 2**20
-_GPU_NUMBERS = 2**25
-
-
-class _Told(NamedTuple):
-    """What ``fit`` was given, as callbacks are told; an array can be fitted as a whole too."""
-
-    X: Any = None
-    y: Any = None
-    sample_weight: Any = None
-    is_array: bool = False
-
-
-_NOTHING = _Told()
-
-
-def fit_estimator(e: Any, X: Any, y: Any, sample_weight: Any) -> None:
-    """Fit an estimator to whatever holds rows."""
-    chunked = is_chunked(X, y)
-    if not chunked:
-        X, y, sample_weight = named_columns(X, y, sample_weight)
-    if not chunked and _n_rows(X) <= defaults.IN_MEMORY_ROWS:
-        fit_rows(e, X, y, sample_weight)
-        return
-    e._check()
-    engine = _engine(as_source(X, y, sample_weight), str(e.device))
-    fit_chunks(e, engine, _Told(X, y, sample_weight, not chunked))
-
-
-def fit_chunks(e: Any, engine: Engine[Chunk], told: _Told = _NOTHING) -> None:
-    """Fit an estimator to the chunks of an engine: few rows as ever, many in passes over them.
-
-    Parameters
-    ----------
-    e : estimator
-        Its fitted attributes are set.
-    engine : Engine
-    told : what callbacks are told
-    """
-    e._check()
-    if not engine.in_order and METHODS[chosen_inference(e)[0]].in_order:
-        raise ValueError(
-            "minibatches (inference='natural', or batch_size with inference='auto') follow one after the "
-            "other, and these rows are read by many workers at once; use inference='coordinate'"
-        )
-    survey = surveyed(engine)
-    previous = e.model_ if getattr(e, "warm_start", False) and e.__sklearn_is_fitted__() else None
-    if survey.n_rows <= defaults.IN_MEMORY_ROWS:
-        _fit_gathered(e, engine, previous is None)
-        return
-    labels = _labels(e, survey)
-    _set_columns(e, engine, previous is None)
-    n_classes = len(labels.classes)
-    options: Options = e._options(survey.n_used, n_classes, labels.seed)
-    if not METHODS[options.inference].streams:
-        if not told.is_array:
-            raise ValueError(
-                f"inference={e.inference!r} holds all rows in memory, and {survey.n_rows} rows in chunks are "
-                f"more than {defaults.IN_MEMORY_ROWS}; {_ways_out(options.member, engine.in_order)}"
-            )
-        fit_rows(e, told.X, told.y, told.sample_weight)
-        return
-    options = replace(options, member=in_double(options.member))
-    if previous is not None:
-        check_same_model(e.classes_, labels.classes, previous.kernel, options.kernel)
-    sample = sampled(engine, labels, survey.n_used, options.n_inducing)
-    scaler = sample.scaler if previous is None else previous.scaler
-    if not getattr(e, "standardize", True):
-        scaler = Scaler.identity(engine.n_features)
+    given: Given,
+    rows: _Rows,
+    options: Options,
+    scaler: Scaler,
+    learned_from: int,
+    run: Callable[[Progress], Trained],
+    n_given: int | None = None,
+) -> None:
+    """Train, set the fitted attributes and warn; ``n_given`` rows, the last ones, are not remembered ones."""
+    data, X = rows.data, None if rows.chunk is None else rows.chunk.X
+    if n_given is not None and X is not None:
+        data, X = replace(data, index=data.index[-n_given:]), X[-n_given:]
+    classes = rows.encoding.classes
 
     def fitted(trained: Trained) -> dict[str, Any]:
-        return fitted_attributes(trained, options, scaler, sample.data, labels.classes, survey.n_used, None)
+        return fitted_attributes(trained, options, scaler, data, classes, learned_from, X, rows.complete)
 
-    reporter = FitReporter(e, told.X, told.y, told.sample_weight, most_steps(options), fitted)
-    with threads_for(sweep_work(survey.n_used, n_classes, options)):
-        trained = train_on_chunks(
-            engine, labels, sample, scaler, survey.n_used, options, previous, reporter.progress
-        )
+    reporter = FitReporter(e, given.X, given.y, given.sample_weight, most_steps(options), fitted)
+    with threads_for(sweep_work(rows.n_rows, len(classes), options)):
+        trained = run(reporter.progress)
         attributes = fitted(trained)
-        if told.is_array and survey.n_rows * n_classes <= MOST_PROBABILITIES:
-            attributes["loo_proba_"] = left_out(engine, labels, trained, options, attributes["model_"])
+        if X is None and given.is_array and _n_rows(given.X) * len(classes) <= MOST_PROBABILITIES:
+            attributes["loo_proba_"] = left_out(
+                rows.engine, rows.encoding, trained, options, attributes["model_"]
+            )
     store(e, attributes, trained, reporter.stopped)
     reporter.close()
+
+
+def surveyed(engine: Engine[Chunk]) -> SurveySums:
+    """The first pass: labels, extents, and whether every row can be used.
+
+    Raises
+    ------
+    ValueError
+        If a row cannot be used; the first such is named.
+    """
+    found = engine.total(Survey(engine.n_features, engine.feature_names))
+    if found.problem is not None:
+        raise ValueError(str(found.problem))
+    return found
+
+
+def _seed(e: Any) -> int:
+    return int(check_random_state(e.random_state).randint(np.iinfo(np.int32).max))
+
+
+def _first_passes(e: Any, engine: Engine[Chunk], is_array: bool) -> _Rows:
+    """Look at all rows, then draw a sample of them: of few rows, all."""
+    survey = surveyed(engine)
+    check_some_weight(survey.mass)
+    check_two_classes(survey.labels)
+    factor = class_factors(e.class_weight, survey.labels, survey.mass)
+    check_classes_left(survey.labels, survey.mass * factor, 2)
+    encoding = Encoding(survey.labels, factor, survey.extent, _seed(e))
+    if survey.n_rows <= defaults.IN_MEMORY_ROWS:
+        return _at_hand(engine, encoding)
+    options: Options = e._options(survey.n_used, len(survey.labels), encoding.seed)
+    if METHODS[options.inference].streams is None:
+        if is_array:
+            return _at_hand(engine, encoding)
+        raise ValueError(
+            f"inference={e.inference!r} holds all rows in memory, and {survey.n_rows} rows in chunks are "
+            f"more than {defaults.IN_MEMORY_ROWS}; {_ways_out(options.member, engine.in_order)}"
+        )
+    size = _sample_size(survey.n_used, len(survey.labels), options.n_inducing)
+    return _Rows(engine, encoding, engine.total(Sample(encoding, size)), survey.n_used)
+
+
+def _at_hand(engine: Engine[Chunk], encoding: Encoding) -> _Rows:
+    """All rows in one chunk, and what is distinct among them."""
+    whole = gathered(engine)
+    (chunk,) = whole.walk()
+    sample = whole.total(Sample(encoding, len(chunk.y) + 1))
+    return _Rows(whole, encoding, sample, len(chunk.y), chunk)
+
+
+def _with_remembered(e: Any, chunk: Chunk, memory: Memory | None, classes: npt.NDArray[Any]) -> _Rows:
+    """New rows behind the remembered ones, whose weights hold those of the classes already."""
+    check_two_classes(classes)
+    known = np.isin(chunk.y, classes)
+    if not known.all():
+        raise ValueError(
+            f"y holds the labels {np.unique(chunk.y[~known]).tolist()[:5]}, which are not among the classes "
+            f"{classes.tolist()[:10]} given first"
+        )
+    index = np.searchsorted(classes, chunk.y)
+    mass = masses(index, chunk.weight, len(classes))
+    factor = class_factors(e.class_weight, classes, mass)
+    check_classes_left(classes, mass * factor, 1)
+    chunk = chunk._replace(weight=chunk.weight * factor[index])
+    if memory is not None:
+        chunk = joined([Chunk(memory.X, classes[memory.y], memory.weight), chunk])
+    engine = _in_memory(e, chunk)
+    return _at_hand(engine, Encoding(classes, np.ones(len(classes)), surveyed(engine).extent, _seed(e)))
+
+
+def _sample_size(n_rows: int, n_classes: int, n_inducing: int) -> int:
+    # The kernel is learned on rows of a few classes where there are many.
+    many_classes = n_classes / defaults.LEARNING_CLASSES * defaults.sizes(n_rows).learning_rows
+    size = min(_MOST_SAMPLED, max(_FEWEST_SAMPLED, int(many_classes)))
+    return max(size, _ROWS_PER_POINT * n_inducing)
+
+
+def _warm_start(e: Any) -> Model | None:
+    return e.model_ if getattr(e, "warm_start", False) and e.__sklearn_is_fitted__() else None
+
+
+def _checked(e: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> Chunk:
+    """Rows of an array as one chunk; number and names of the columns are noted, or compared."""
+    X, y = validate_data(e, X, y, dtype=np.float64, reset=reset)
+    check_classification_targets(y)
+    return Chunk(X, np.asarray(y), check_weights(sample_weight, X.shape[0]))
+
+
+def _in_memory(e: Any, chunk: Chunk) -> Engine[Chunk]:
+    names = getattr(e, "feature_names_in_", None)
+    return KeptEngine([chunk], chunk.X.shape[1], None if names is None else tuple(names))
 
 
 def _ways_out(member: Member, in_order: bool) -> str:
@@ -435,28 +475,6 @@ def _ways_out(member: Member, in_order: bool) -> str:
     ]
     ways = [f"use inference={fitting[0]!r}" if len(fitting) == 1 else f"use one of {fitting}"] * bool(fitting)
     return ", or ".join(ways + ["give an array"] * in_order) or "fit to fewer rows"
-
-
-def _labels(e: Any, survey: SurveySums) -> Labels:
-    """Classes, their weights and the seed of a fit."""
-    classes = survey.labels
-    check_some_weight(survey.mass)
-    check_two_classes(classes)
-    factor = class_factors(e.class_weight, classes, survey.mass)
-    check_classes_left(classes, survey.mass * factor, 2)
-    seed = int(check_random_state(e.random_state).randint(np.iinfo(np.int32).max))
-    return Labels(classes, factor, seed)
-
-
-def _fit_gathered(e: Any, engine: Engine[Chunk], reset: bool) -> None:
-    """All rows in one place and fitted as an array."""
-    rows = engine.total(gather).rows()
-    if not reset:
-        _set_columns(e, engine, False)
-        if hasattr(e, "feature_names_in_"):  # the array has none, and they have been compared
-            del e.feature_names_in_
-    fit_rows(e, rows.X, rows.y, rows.weight)
-    _set_columns(e, engine, True)
 
 
 def _set_columns(e: Any, engine: Engine[Chunk], reset: bool) -> None:

@@ -1,4 +1,4 @@
-"""Learning kernel parameters: the bound, leave-one-out or both, while q tracks along.
+"""Learning kernel parameters by the bound, leave-one-out or both, with q updated at every step.
 
 One step recomputes q from fixed sites under the new kernel, scores it, moves
 the parameters by Adam and refreshes the sites from the same quadrature
@@ -142,7 +142,7 @@ def learn_kernel(
 ) -> Learned:
     """Move the kernel parameters (and Z) uphill for a number of steps (eqs. 5.4, 5.5).
 
-    A step that leaves the finite or breaks a factorisation ends the learning
+    A step with a non-finite result or a failed factorisation ends the learning
     with the last parameters that worked; so does Ctrl-C.
     """
     X = sample.X

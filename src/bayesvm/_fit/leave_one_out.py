@@ -1,4 +1,4 @@
-"""Leave-one-out turned into what users look at: probabilities, scores, the calibration."""
+"""Leave-one-out probabilities and scores of a fit, and the calibration fitted to them."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ class LeaveOneOutSummary:
         Weighted accuracy and log-loss.
     calibration : Calibration
     clipped : float
-        Share of the weight in rows that removing changes beyond recognition.
+        Share of the weight in rows for which the closed form is unreliable.
     """
 
     proba: FloatArray | None

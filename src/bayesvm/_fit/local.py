@@ -1,4 +1,4 @@
-"""Whether a local part pays, and with what covariance: leave-one-out decides (section 10)."""
+"""The local part: leave-one-out chooses whether there is one, and its covariance (section 10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learning from more rows: some are remembered, what the others taught stays in q."""
+"""Incremental learning: some rows are remembered, the others are kept as part of q."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayesvm._core.features import inducing_factor, whitened_features
 from bayesvm._core.gaussian import Natural
 from bayesvm._core.kernels.base import Kernel, Params
 from bayesvm._core.sites import dense_statistics
-from bayesvm._fit.rows import CanonicalRows, hash_values
+from bayesvm._fit.rows import CanonicalRows, row_keys
 from bayesvm._fit.train import Options, Trained, infer
 from bayesvm._inference.blocks import TrainingRows
 from bayesvm._inference.task import Task
@@ -38,7 +38,7 @@ class Memory:
 
     A hinge is flat beyond its margin, so the Gaussian site of a row says
     little about what other rows may later do there. Rows in memory have
-    their sites computed afresh in every call and keep defending themselves.
+    their sites recomputed in every call, so they keep their influence.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ def remember(trained: Trained, data: CanonicalRows, model: Model, learned_from: 
     taught = trained.taught
     if len(data.y) <= _MEMORY_ROWS and taught is None and not trained.elsewhere:
         return Memory(data.X, data.y, data.weight, None, None, learned_from)
-    order = np.argsort(_arrival(hash_values(model.scaler.transform(data.X), data.y), data.weight))
+    order = np.argsort(_arrival(row_keys(model.scaler.transform(data.X), data.y), data.weight))
     kept, gone = np.sort(order[:_MEMORY_ROWS]), np.sort(order[_MEMORY_ROWS:])
     with torch.no_grad():
         if taught is None:
@@ -162,13 +162,13 @@ def remember(trained: Trained, data: CanonicalRows, model: Model, learned_from: 
     )
 
 
-def _arrival(code: npt.NDArray[np.uint64], weight: FloatArray) -> FloatArray:
-    """Exponential times whose rates are the weights, from uniform hashes.
+def _arrival(key: npt.NDArray[np.int64], weight: FloatArray) -> FloatArray:
+    """Exponential times whose rates are the weights, from uniform keys.
 
     The first n to arrive are a sample in proportion to weight; with equal
-    weights they are those of the smallest hashes.
+    weights they are those of the smallest keys.
     """
-    return -np.log1p(-(code.astype(np.float64) / 2.0**64).clip(max=1.0 - 2.0**-53)) / weight
+    return -np.log1p(-(key.astype(np.float64) / 2.0**63).clip(max=1.0 - 2.0**-53)) / weight
 
 
 def _share_gone(weight: FloatArray, gone: npt.NDArray[np.int64], elsewhere: float) -> float:

@@ -1,7 +1,4 @@
-"""First pass: which labels there are, how many rows, and whether all of them can be used.
-
-What is wrong with a chunk as a whole, ``streaming.checks`` has refused before.
-"""
+"""The first passes over the rows of a fit: which labels there are, then a sample and the moments of all."""
 
 from __future__ import annotations
 
@@ -12,10 +9,15 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from bayesvm._fit.chunks import Chunk, Sums, changed, joined, label_kind, sort_of
-from bayesvm._fit.rows import CanonicalRows, Scaler, hash_values, scaler_of_moments
+from bayesvm._fit.engine import Chunk, Sums, changed, label_kind, sort_of
+from bayesvm._fit.rows import CanonicalRows, Extent, Moments, row_keys
 
-FloatArray = npt.NDArray[np.float64]
+FloatArray = npt.NDArray[np.floating]
+IntArray = npt.NDArray[np.int64]
+
+# --- First pass: which labels there are, how many rows, and whether all of them can be used.
+
+
 # Kinds of numpy types that can be labels.
 _LABELS = "biufOUSM"
 
@@ -42,6 +44,8 @@ class SurveySums:
         Distinct labels in order.
     mass : ndarray of shape (C,)
         Their weights.
+    extent : Extent
+        Of the columns, over rows of positive weight.
     problem : Problem or None
         The first row that cannot be used.
     """
@@ -50,7 +54,14 @@ class SurveySums:
     n_used: int
     labels: npt.NDArray[Any]
     mass: FloatArray
+    extent: Extent
     problem: Problem | None
+
+    @classmethod
+    def unusable(cls, n_rows: int, n_features: int, problem: Problem) -> SurveySums:
+        """Nothing else will be asked for."""
+        none = np.empty(0)
+        return cls(n_rows, 0, none, none, Extent.of(np.empty((0, n_features))), problem)
 
     def plus(self, other: SurveySums) -> SurveySums:
         problem = self.problem
@@ -59,8 +70,9 @@ class SurveySums:
         sorts = [label_kind(part.labels) for part in (self, other) if part.labels.size]
         if problem is None and len(set(sorts)) == 2:
             problem = Problem(self.n_rows, f"y changes from {sorts[0]} to {sorts[1]}")
-        if problem is not None:  # nothing else will be asked for
-            return SurveySums(self.n_rows + other.n_rows, 0, self.labels[:0], self.mass[:0], problem)
+        n_rows, extent = self.n_rows + other.n_rows, self.extent.plus(other.extent)
+        if problem is not None:
+            return SurveySums.unusable(n_rows, len(extent.low), problem)
         labels, mass = self.labels, self.mass + 0.0
         if np.array_equal(labels, other.labels):
             mass += other.mass
@@ -68,8 +80,8 @@ class SurveySums:
             labels, mass = (self.labels, mass) if labels.size else (other.labels, other.mass)
         else:
             labels, index = np.unique(np.concatenate([labels, other.labels]), return_inverse=True)
-            mass = _masses(index, np.concatenate([mass, other.mass]), len(labels))
-        return SurveySums(self.n_rows + other.n_rows, self.n_used + other.n_used, labels, mass, None)
+            mass = masses(index, np.concatenate([mass, other.mass]), len(labels))
+        return SurveySums(n_rows, self.n_used + other.n_used, labels, mass, extent, None)
 
 
 @dataclass(frozen=True)
@@ -87,13 +99,14 @@ class Survey:
     feature_names: tuple[str, ...] | None
 
     def __call__(self, chunk: Chunk) -> SurveySums:
-        _, y, weight = chunk
+        X, y, weight = chunk
         problem = self._problem(chunk)
         if problem is not None:
-            return SurveySums(len(y), 0, y[:0], weight[:0], problem)
+            return SurveySums.unusable(len(y), self.n_features, problem)
         labels, index = np.unique(y, return_inverse=True)
-        mass = _masses(index, weight, len(labels))
-        return SurveySums(len(y), int(np.count_nonzero(weight)), labels, mass, None)
+        mass, used = masses(index, weight, len(labels)), weight > 0
+        extent = Extent.of(X if used.all() else X[used])
+        return SurveySums(len(y), int(np.count_nonzero(used)), labels, mass, extent, None)
 
     def _problem(self, chunk: Chunk) -> Problem | None:
         X = chunk.X
@@ -106,8 +119,14 @@ class Survey:
         return _label_problem(chunk.y)
 
 
+def masses(index: IntArray, weight: FloatArray, n_labels: int) -> FloatArray:
+    """Total weight of every label."""
+    mass: FloatArray = np.bincount(index, weight, n_labels).astype(np.float64)
+    return mass
+
+
 def _label_problem(y: npt.NDArray[Any]) -> Problem | None:
-    """Labels that are no labels, or cannot be put in order."""
+    """The first label that is not a class label, or cannot be sorted with the others."""
     if y.dtype.kind == "f":
         bad = y != np.floor(y)
         if bad.any():
@@ -123,31 +142,32 @@ def _label_problem(y: npt.NDArray[Any]) -> Problem | None:
     return None
 
 
-def _masses(index: npt.NDArray[np.int64], weight: FloatArray, n_labels: int) -> FloatArray:
-    """Weight of every label; numpy's types promise less than it does with weights."""
-    mass: FloatArray = np.bincount(index, weight, n_labels)  # type: ignore[assignment]
-    return mass
+# --- Second pass: a random sample of distinct rows that does not depend on chunks, and the moments of all.
 
 
-# --- From labels as they were given to class indices, and to weights with those of the classes.
+class EncodedRows(NamedTuple):
+    """Rows of positive weight.
 
-IntArray = npt.NDArray[np.int64]
-# Leaves room for so many classes below the seed.
-_CLASS_BITS = 24
-
-
-class Encoded(NamedTuple):
-    """Rows of positive weight: values as they were given, class indices, weights, content hashes."""
+    Attributes
+    ----------
+    X : ndarray of shape (n, D)
+        Values as they were given.
+    U : ndarray of shape (n, number of columns that vary)
+        Their positions in the columns.
+    y, weight, key : ndarray of shape (n,)
+        Class indices, weights with those of the classes, content hashes.
+    """
 
     X: FloatArray
+    U: FloatArray
     y: IntArray
     weight: FloatArray
-    code: npt.NDArray[np.uint64]
+    key: IntArray
 
 
 @dataclass(frozen=True)
-class Labels:
-    """How a fit reads labels.
+class Encoding:
+    """How a fit reads rows.
 
     Attributes
     ----------
@@ -155,12 +175,15 @@ class Labels:
         Labels in order.
     factor : ndarray of shape (C,)
         What the class multiplies into weights.
+    extent : Extent
+        Of the columns.
     seed : int
         Another seed gives other hashes.
     """
 
     classes: npt.NDArray[Any]
-    factor: npt.NDArray[np.floating]
+    factor: FloatArray
+    extent: Extent
     seed: int
 
     def indices(self, y: npt.NDArray[Any]) -> IntArray:
@@ -177,238 +200,80 @@ class Labels:
             raise ValueError(changed(f"the label {y[unknown].tolist()[0]!r} was not there in the first"))
         return index.astype(np.int64)
 
-    def weighted(self, chunk: Chunk) -> tuple[FloatArray, IntArray, FloatArray]:
-        """Values, class indices and weights of the rows of positive weight."""
-        y = self.indices(chunk.y)
+    def rows(self, chunk: Chunk, positive: bool = True) -> EncodedRows:
+        """The rows of positive weight, or all of them."""
+        X, y = chunk.X, self.indices(chunk.y)
         weight = chunk.weight * self.factor[y]
         used = weight > 0
-        if used.all():
-            return chunk.X, y, weight
-        return chunk.X[used], y[used], weight[used]
-
-    def encoded(self, chunk: Chunk) -> Encoded:
-        """The same with content hashes: of the bits of a row, its label and the seed, and of nothing else.
-
-        The seed stands above the class indices in the number that is hashed with the values.
-        """
-        X, y, weight = self.weighted(chunk)
-        X = np.ascontiguousarray(X)
-        return Encoded(X, y, weight, self.codes(X, y))
-
-    def codes(self, X: FloatArray, y: IntArray) -> npt.NDArray[np.uint64]:
-        """Content hashes of rows with these class indices."""
-        return hash_values(X, y + (self.seed << _CLASS_BITS))
-
-
-# --- Weighted mean and spread of every column, in one reading.
-
-
-# Digits that a mean keeps, as a share of the spread and of the peak, and a
-# spread as a share of itself: those beyond depend on the order of summation.
-_BITS = 40
-_PEAK_BITS = 48
-_TINY = np.finfo(np.float64).smallest_subnormal
-
-
-@dataclass(frozen=True)
-class MomentSums:
-    """Moments of columns, in units that are powers of two near their peaks, so that squares cannot overflow.
-
-    Attributes
-    ----------
-    weight : float
-        Of all rows.
-    unit, mean, square : ndarray of shape (D,)
-        Units; means, and sums of weighted squares about them, in these.
-    """
-
-    weight: float
-    unit: FloatArray
-    mean: FloatArray
-    square: FloatArray
-
-    def plus(self, other: MomentSums) -> MomentSums:
-        """Chan, Golub and LeVeque's merge."""
-        if not other.weight or not self.weight:
-            return self if self.weight else other
-        unit = np.maximum(self.unit, other.unit)
-        a, b = self.unit / unit, other.unit / unit
-        apart = other.mean * b - self.mean * a
-        weight = self.weight + other.weight
-        share = other.weight / weight
-        return MomentSums(
-            weight,
-            unit,
-            self.mean * a + apart * share,
-            self.square * a**2 + other.square * b**2 + apart**2 * (self.weight * share),
-        )
-
-    def scaler(self) -> Scaler:
-        """Standardisation by these moments, without the digits that depend on the order of the rows."""
-        spread = _rounded(np.sqrt(self.square / self.weight), _BITS)
-        step = np.maximum(np.ldexp(spread, -_BITS), np.ldexp(1.0, -_PEAK_BITS))
-        step = np.ldexp(1.0, np.frexp(step)[1])
-        return scaler_of_moments(np.round(self.mean / step) * step, spread, self.unit)
-
-
-def _rounded(x: FloatArray, bits: int) -> FloatArray:
-    """Numbers with so many binary digits."""
-    mantissa, exponent = np.frexp(x)
-    return np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits)
-
-
-@dataclass(frozen=True)
-class Moments:
-    """The pass; its labels say what rows weigh."""
-
-    labels: Labels
-
-    def __call__(self, chunk: Chunk) -> MomentSums:
-        X, _, weight = self.labels.weighted(chunk)
-        total = float(weight.sum())
-        if not total:
-            zero = np.zeros(X.shape[1])
-            return MomentSums(0.0, zero + _TINY, zero, zero)
-        peak = np.maximum(X.max(0), -X.min(0))
-        # Half the next power of two, which is finite for every peak.
-        unit = np.where(peak > 0, np.ldexp(0.5, np.frexp(peak)[1]), _TINY)
-        X = X / unit
-        mean = (weight @ X) / total
-        X -= mean
-        return MomentSums(total, unit, mean, weight @ np.square(X, out=X))
-
-
-# --- A random sample of distinct rows that does not depend on how they are chunked.
+        if positive and not used.all():
+            X, y, weight = X[used], y[used], weight[used]
+        U = self.extent.position(X)
+        return EncodedRows(X, U, y, weight, row_keys(U, y, self.seed))
 
 
 @dataclass(frozen=True)
 class SampleSums:
-    """The distinct rows of smallest hash so far, in the order of their hashes.
+    """The distinct rows of smallest hash so far, in the order of their hashes, and the moments of all.
 
     Rows are compared with all their equals in every chunk, so their weights are complete.
 
     Attributes
     ----------
     size : int
-    rows : Encoded
+    rows : CanonicalRows
+    moments : Moments
     checksum : int
         The sum of the keys of all rows, those outside the sample too, modulo
         2^64: exact in any order. ``SweepSums`` has the same.
     """
 
     size: int
-    rows: Encoded
+    rows: CanonicalRows
+    moments: Moments
     checksum: int
 
     def plus(self, other: SampleSums) -> SampleSums:
-        both = Encoded(*(np.concatenate(pair) for pair in zip(self.rows, other.rows, strict=True)))
+        rows = self.rows.plus(other.rows).head(self.size)
         checksum = (self.checksum + other.checksum) % 2**64
-        return SampleSums(self.size, _smallest(both, self.size), checksum)
-
-    def canonical(self) -> CanonicalRows:
-        """The sample as the rows of a fit."""
-        X, y, weight, code = self.rows
-        none = np.empty(0, dtype=np.int64)
-        return CanonicalRows(X, y, weight, (code >> np.uint64(1)).astype(np.int64), none)
+        return SampleSums(self.size, rows, self.moments.plus(other.moments), checksum)
 
 
 @dataclass(frozen=True)
 class Sample:
     """The pass: ``size`` rows at most."""
 
-    labels: Labels
+    encoding: Encoding
     size: int
 
     def __call__(self, chunk: Chunk) -> SampleSums:
-        rows = self.labels.encoded(chunk)
-        checksum = int(np.add.reduce(rows.code >> np.uint64(1)))
-        return SampleSums(self.size, _smallest(rows, self.size), checksum)
+        X, U, y, weight, key = self.encoding.rows(chunk)
+        moments, checksum = Moments.of(U, weight), int(np.add.reduce(key.view(np.uint64)))
+        if len(key) > 2 * self.size:
+            few = _smallest(key, self.size)
+            X, y, weight, key = X[few], y[few], weight[few], key[few]
+        rows = CanonicalRows.of(X, y, weight, key).head(self.size)
+        return SampleSums(self.size, rows, moments, checksum)
 
 
-def _smallest(rows: Encoded, size: int) -> Encoded:
-    """Distinct rows of smallest hash, weights of equal ones added up."""
-    order = _first(rows.code, size)
-    X, y, weight, code = rows.X[order], rows.y[order], rows.weight[order], rows.code[order]
-    # Equal hashes are equal rows up to a chance of 1e-7 in a million rows; look anyway.
-    same = code[1:] == code[:-1]
-    if same.any():
-        where = np.flatnonzero(same)
-        same[where] = (y[where] == y[where + 1]) & (X[where] == X[where + 1]).all(1)
-        first = np.flatnonzero(np.concatenate([[True], ~same]))
-        X, y, weight, code = X[first], y[first], np.add.reduceat(weight, first), code[first]
-    return Encoded(X[:size], y[:size], weight[:size], code[:size])
-
-
-def _first(code: npt.NDArray[np.uint64], size: int) -> npt.NDArray[np.int64]:
-    """Positions of the rows whose hashes are among the ``size`` smallest distinct ones, in their order."""
-    if len(code) <= 2 * size:
-        return np.argsort(code, kind="stable")
-    few = np.unique(np.partition(code, 2 * size)[: 2 * size])
+def _smallest(key: IntArray, size: int) -> IntArray:
+    """Positions of the rows whose keys are among the ``size`` smallest distinct ones."""
+    few = np.unique(np.partition(key, 2 * size)[: 2 * size])
     if few.size < size:  # rows repeat: there may be more distinct ones among the others
-        few = np.unique(code)
-    last = few[min(size, few.size) - 1]
-    inside = np.flatnonzero(code <= last)
-    return inside[np.argsort(code[inside], kind="stable")]
+        few = np.unique(key)
+    return np.flatnonzero(key <= few[min(size, few.size) - 1])
 
 
-# --- All rows in one place, where they are few.
-
-
-@dataclass(frozen=True)
-class Gathered:
-    """Chunks in their order."""
-
-    chunks: list[Chunk]
-
-    def plus(self, other: Gathered) -> Gathered:
-        return Gathered(self.chunks + other.chunks)
-
-    def rows(self) -> Chunk:
-        """All rows as one chunk."""
-        return joined(self.chunks)
-
-
-def gather(chunk: Chunk) -> Gathered:
-    """The pass that brings all rows here."""
-    return Gathered([chunk])
-
-
-# --- Passes made of passes: one after the other, or two in one reading.
+# --- A pass over prepared rows, a few at a time.
 
 
 Item = TypeVar("Item", bound=NamedTuple)
 Other = TypeVar("Other")
 S = TypeVar("S", bound=Sums)
-A = TypeVar("A", bound=Sums)
-B = TypeVar("B", bound=Sums)
-In = TypeVar("In")
-
-
-@dataclass(frozen=True)
-class BothSums(Generic[A, B]):
-    """The sums of two passes."""
-
-    first: A
-    second: B
-
-    def plus(self, other: BothSums[A, B]) -> BothSums[A, B]:
-        return BothSums(self.first.plus(other.first), self.second.plus(other.second))
-
-
-@dataclass(frozen=True)
-class Both(Generic[In, A, B]):
-    """Two passes in one reading of the rows."""
-
-    first: Callable[[In], A]
-    second: Callable[[In], B]
-
-    def __call__(self, item: In) -> BothSums[A, B]:
-        return BothSums(self.first(item), self.second(item))
 
 
 @dataclass(frozen=True)
 class InParts(Generic[Item, Other, S]):
-    """Prepare some rows, add them up, go on to the next: what is prepared takes bounded memory.
+    """Prepare and sum rows part by part, so that prepared rows take bounded memory.
 
     Attributes
     ----------

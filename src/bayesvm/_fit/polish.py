@@ -1,4 +1,4 @@
-"""The kernel by gradients over all rows, after a sample has shown it the way."""
+"""Refining the kernel by gradients over all rows, after it was learned on a sample."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from bayesvm._core.gaussian import Gaussian, Natural
 from bayesvm._core.kernels.base import Kernel, Params
 from bayesvm._core.linalg import NotPositiveDefiniteError
 from bayesvm._core.sites import Statistics
-from bayesvm._fit.chunks import Chunk
-from bayesvm._fit.engine import Engine
+from bayesvm._fit.engine import Chunk, Engine
 from bayesvm._fit.passes import InParts
 from bayesvm._fit.prepare import PART_ROWS, Standardise, StandardisedRows, kept_bytes
 from bayesvm._inference.blocks import Block, TrainingRows

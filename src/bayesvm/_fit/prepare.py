@@ -14,9 +14,9 @@ from bayesvm._core.calibration import Calibration
 from bayesvm._core.features import Features, FeaturesOfMany
 from bayesvm._core.gaussian import Natural
 from bayesvm._core.likelihoods import ProperLikelihood
-from bayesvm._fit.chunks import Chunk
+from bayesvm._fit.engine import Chunk
 from bayesvm._fit.leave_one_out import probabilities_left_out
-from bayesvm._fit.passes import Encoded, Labels
+from bayesvm._fit.passes import EncodedRows, Encoding
 from bayesvm._fit.rows import Scaler
 from bayesvm._inference.blocks import Block, TrainingRows, features_in_parts
 from bayesvm._inference.rivals import RivalRule
@@ -49,34 +49,30 @@ class Standardise:
 
     Attributes
     ----------
-    labels : Labels
+    encoding : Encoding
     scaler : Scaler
     device : str
     dtype : torch.dtype
     """
 
-    labels: Labels
+    encoding: Encoding
     scaler: Scaler
     device: str
     dtype: torch.dtype
 
     def __call__(self, chunk: Chunk) -> StandardisedRows:
-        return self._tensors(self.labels.encoded(chunk))
+        return self._tensors(self.encoding.rows(chunk))
 
     def all_rows(self, chunk: Chunk) -> StandardisedRows:
         """The same with rows of weight zero."""
-        y = self.labels.indices(chunk.y)
-        codes = self.labels.codes(chunk.X, y)
-        return self._tensors(Encoded(chunk.X, y, chunk.weight * self.labels.factor[y], codes))
+        return self._tensors(self.encoding.rows(chunk, positive=False))
 
-    def _tensors(self, rows: Encoded) -> StandardisedRows:
-        X, y, weight, code = rows
-        key = (code >> np.uint64(1)).astype(np.int64)
+    def _tensors(self, rows: EncodedRows) -> StandardisedRows:
         return StandardisedRows(
-            torch.as_tensor(self.scaler.transform(X)).to(self.device, self.dtype),
-            torch.as_tensor(y).to(self.device),
-            torch.as_tensor(weight).to(self.device, self.dtype),
-            torch.as_tensor(key).to(self.device),
+            torch.as_tensor(self.scaler.transform(rows.X)).to(self.device, self.dtype),
+            torch.as_tensor(rows.y).to(self.device),
+            torch.as_tensor(rows.weight).to(self.device, self.dtype),
+            torch.as_tensor(rows.key).to(self.device),
         )
 
 

@@ -1,8 +1,9 @@
-"""Rows in canonical form: distinct, weighted, ordered by a hash of their content.
+"""Rows in canonical form: distinct, weighted, standardised, ordered by a hash of their content.
 
 Every random choice of a fit is keyed on this order, so the result cannot
-depend on the order of the rows, on whether a row is given twice or with
-weight two, or on the scale of a feature: the hash sees ranks, not values.
+depend on the order of the rows, on how they were cut into chunks, on whether
+a row is given twice or with weight two, or on the units of a column: the hash
+sees where a value lies between the least and the greatest of its column.
 """
 
 from __future__ import annotations
@@ -16,6 +17,72 @@ FloatArray = npt.NDArray[np.floating]
 IntArray = npt.NDArray[np.int64]
 _Hash = npt.NDArray[np.uint64]
 
+# A column whose range or spread is this small against its size is rounding noise.
+_RELATIVE_SPREAD = 1e-13
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Least and greatest value of every column: exact sums of chunks, in any order.
+
+    Attributes
+    ----------
+    low, high : ndarray of shape (D,)
+        Infinite the wrong way round where there is no row.
+    """
+
+    low: FloatArray
+    high: FloatArray
+
+    @classmethod
+    def of(cls, X: FloatArray) -> Extent:
+        """The extent of some rows."""
+        return cls(X.min(0, initial=np.inf), X.max(0, initial=-np.inf))
+
+    def plus(self, other: Extent) -> Extent:
+        """The extent of the rows of both."""
+        return Extent(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+
+    @property
+    def peak(self) -> FloatArray:
+        """Largest magnitude in every column."""
+        return np.maximum(np.abs(self.low), np.abs(self.high))
+
+    @property
+    def varies(self) -> npt.NDArray[np.bool_]:
+        """Whether a column has more than one value, rounding noise apart."""
+        low, high, half = self._halves()
+        return high - low > _RELATIVE_SPREAD * half * self.peak
+
+    def position(self, X: FloatArray) -> FloatArray:
+        """Columns that vary, from 0 at their least to 1 at their greatest value: the same in any units."""
+        varies = self.varies
+        low, high, half = self._halves()
+        if not varies.all():
+            X, low, high = X[:, varies], low[varies], high[varies]
+        return ((X if half == 1.0 else X * half) - low) / (high - low)
+
+    def range_times(self, share: FloatArray) -> FloatArray:
+        """Shares, at most ½, of the ranges."""
+        low, high, half = self._halves()
+        return (high - low) * (share / half)
+
+    def _halves(self) -> tuple[FloatArray, FloatArray, float]:
+        """Bounds times a factor that keeps their differences finite."""
+        with np.errstate(over="ignore"):
+            half = 1.0 if np.isfinite(self.high - self.low).all() else 0.5
+        return self.low * half, self.high * half, half
+
+
+# --- The order of the rows: a hash of their content.
+
+
+# Positions are hashed to this many decimals: rounding in other units changes about one in a
+# million, and equal hashes of different rows, which share their draws, are as rare.
+_KEY_DECIMALS = 9
+# Leaves room for so many classes below the seed.
+_CLASS_BITS = 24
+
 
 def mix(x: _Hash) -> _Hash:
     """The finaliser of splitmix64: a bijection that scatters nearby integers."""
@@ -23,6 +90,26 @@ def mix(x: _Hash) -> _Hash:
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
+
+
+def row_keys(U: FloatArray, y: IntArray, seed: int = 0) -> IntArray:
+    """Hashes from 0 to 2^63 of rows in unit-free columns and of their labels, whatever rows are around them.
+
+    Parameters
+    ----------
+    U : ndarray of shape (N, D)
+        Positions of values in their columns (``Extent.position``), or standardised values.
+    y : ndarray of shape (N,)
+        Class indices.
+    seed : int
+        Another seed gives other hashes.
+    """
+    bits = (np.round(U, _KEY_DECIMALS) + 0.0).view(np.uint64)  # adding zero turns -0.0 into 0.0
+    with np.errstate(over="ignore"):
+        code = mix((y + (seed << _CLASS_BITS)).astype(np.uint64) + np.uint64(1))
+        for d in range(U.shape[1]):
+            code = mix(code * np.uint64(0x9E3779B97F4A7C15) + bits[:, d])
+    return (code >> np.uint64(1)).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -39,7 +126,8 @@ class CanonicalRows:
     key : ndarray of shape (M,)
         Content hash, increasing; what random draws are keyed on.
     index : ndarray of shape (N,)
-        Position here of each given row; -1 for rows of weight zero.
+        Position here of each given row; -1 for rows of weight zero, and for
+        those that are not among these. Empty where rows came in several chunks.
     """
 
     X: FloatArray
@@ -48,60 +136,51 @@ class CanonicalRows:
     key: IntArray
     index: IntArray
 
-
-def _hash_rows(X: FloatArray, y: IntArray, seed: int) -> _Hash:
-    """Hash of the ranks of a row's values within their columns, and of its label."""
-    with np.errstate(over="ignore"):
-        code = mix(y.astype(np.uint64) + mix(np.array([seed], dtype=np.uint64)))
-        for d in range(X.shape[1]):
-            values, rank = np.unique(X[:, d], return_inverse=True)
-            if values.size > 1:  # constant columns change nothing, not even the order
-                code = mix(code * np.uint64(0x9E3779B97F4A7C15) + rank.astype(np.uint64))
-    return code
-
-
-def hash_values(Z: FloatArray, y: IntArray) -> _Hash:
-    """Hash of standardised values and labels: the same for a row whatever rows are around it."""
-    bits = (Z + 0.0).view(np.uint64)  # adding zero turns -0.0 into 0.0
-    with np.errstate(over="ignore"):
-        code = mix(y.astype(np.uint64) + np.uint64(1))
-        for d in range(Z.shape[1]):
-            code = mix(code * np.uint64(0x9E3779B97F4A7C15) + bits[:, d])
-    return code
-
-
-def canonical_rows(X: FloatArray, y: IntArray, weight: FloatArray, seed: int) -> CanonicalRows:
-    """Merge equal rows, drop rows of weight zero and sort by content hash.
-
-    Parameters
-    ----------
-    X : ndarray of shape (N, D)
-    y : ndarray of shape (N,)
-        Class indices.
-    weight : ndarray of shape (N,)
-        Non-negative weights.
-    seed : int
-        Another seed gives another order.
-    """
-    kept = np.flatnonzero(weight > 0)
-    whole = kept.size == X.shape[0]
-    Xk, yk, wk = (X, y, weight) if whole else (X[kept], y[kept], weight[kept])
-    key = _hash_rows(Xk, yk, seed)
-    order = np.argsort(key, kind="stable")
-    key, Xk, yk, wk = key[order], Xk[order], yk[order], wk[order]
-    # Equal hashes are equal rows up to a chance of 1e-7 in a million rows; look anyway.
-    same = key[1:] == key[:-1]
-    if same.any():
+    @classmethod
+    def of(cls, X: FloatArray, y: IntArray, weight: FloatArray, key: IntArray) -> CanonicalRows:
+        """Merge equal rows and sort by key; all weights are positive."""
+        order = _by_content(X, y, key)
+        X, y, weight, key = X[order], y[order], weight[order], key[order]
+        same = key[1:] == key[:-1]
         where = np.flatnonzero(same)
-        same[where] = (yk[where] == yk[where + 1]) & (Xk[where] == Xk[where + 1]).all(1)
-    first = np.flatnonzero(np.concatenate([[True], ~same]))
-    group = np.cumsum(np.concatenate([[False], ~same]))
-    index = np.full(X.shape[0], -1, dtype=np.int64)
-    index[kept[order]] = group
-    if first.size < key.size:
-        Xk, yk, key = Xk[first], yk[first], key[first]
-        wk = np.add.reduceat(wk, first)
-    return CanonicalRows(Xk, yk, wk, (key >> np.uint64(1)).astype(np.int64), index)
+        same[where] = _equal(X, y, where)
+        first = np.flatnonzero(np.concatenate([[True], ~same])) if len(key) else np.empty(0, dtype=np.int64)
+        index = np.empty(len(key), dtype=np.int64)
+        index[order] = np.cumsum(np.concatenate([[False], ~same])) if len(key) else 0
+        if first.size < key.size:
+            X, y, key, weight = X[first], y[first], key[first], np.add.reduceat(weight, first)
+        return cls(X, y, weight, key, index)
+
+    def head(self, n: int) -> CanonicalRows:
+        """The first n rows."""
+        if n >= len(self.y):
+            return self
+        index = np.where(self.index < n, self.index, -1)
+        return CanonicalRows(self.X[:n], self.y[:n], self.weight[:n], self.key[:n], index)
+
+    def plus(self, other: CanonicalRows) -> CanonicalRows:
+        """The rows of both; which of them were given where is forgotten."""
+        pairs = ((getattr(self, name), getattr(other, name)) for name in ("X", "y", "weight", "key"))
+        both = CanonicalRows.of(*(np.concatenate(pair) for pair in pairs))
+        return CanonicalRows(both.X, both.y, both.weight, both.key, both.index[:0])
+
+
+def _equal(X: FloatArray, y: IntArray, where: IntArray) -> npt.NDArray[np.bool_]:
+    """Whether rows equal those behind them."""
+    return (y[where] == y[where + 1]) & (X[where] == X[where + 1]).all(1)
+
+
+def _by_content(X: FloatArray, y: IntArray, key: IntArray) -> IntArray:
+    """The order of the rows by key; different rows of one key are in the order of their values."""
+    order = np.argsort(key, kind="stable")
+    where = np.flatnonzero(key[order[1:]] == key[order[:-1]])
+    if where.size:
+        apart = ~_equal(X[order], y[order], where)
+        if apart.any():
+            tied = np.flatnonzero(np.isin(key[order], key[order[where[apart]]]))
+            rows = order[tied]
+            order[tied] = rows[np.lexsort((y[rows], *X[rows].T, key[rows]))]
+    return order
 
 
 # --- Standardisation that respects weights and does not care about units.
@@ -110,10 +189,12 @@ def canonical_rows(X: FloatArray, y: IntArray, weight: FloatArray, seed: int) ->
 # Standardised values are rounded to this many decimals, so that the same data
 # in other units become the same numbers to the bit and ties stay ties.
 _DECIMALS = 11
-# A column whose spread is this small against its size is rounding noise.
-_RELATIVE_SPREAD = 1e-13
 # Standardised values are clipped here, so that no square of one overflows.
 FARTHEST = 1e12
+# Digits that a mean keeps, as a share of the spread and of the range, and a
+# spread as a share of itself: those beyond depend on the order of summation.
+_BITS = 40
+_RANGE_BITS = 48
 
 
 @dataclass(frozen=True)
@@ -158,19 +239,57 @@ class Scaler:
         return X
 
 
-def fit_scaler(X: FloatArray, weight: FloatArray) -> Scaler:
-    """Weighted moments in two passes, scaled first so that squares cannot overflow."""
-    total = weight.sum()
-    peak = np.abs(X).max(0)
-    unit = np.where(peak > 0, peak, 1.0)
-    mean = (weight @ (X / unit)) / total
-    spread = np.sqrt((weight @ np.square(X / unit - mean)) / total)
-    return scaler_of_moments(mean, spread, unit)
+@dataclass(frozen=True)
+class Moments:
+    """Weighted moments of the positions of rows in their columns.
+
+    Attributes
+    ----------
+    weight : float
+        Of all rows.
+    mean, square : ndarray of shape (number of columns that vary,)
+        Means, and sums of weighted squares about them.
+    """
+
+    weight: float
+    mean: FloatArray
+    square: FloatArray
+
+    @classmethod
+    def of(cls, U: FloatArray, weight: FloatArray) -> Moments:
+        """The moments of some rows."""
+        total = float(weight.sum())
+        if not total:
+            return cls(0.0, np.zeros(U.shape[1]), np.zeros(U.shape[1]))
+        mean = (weight @ U) / total
+        return cls(total, mean, weight @ np.square(U - mean))
+
+    def plus(self, other: Moments) -> Moments:
+        """Chan, Golub and LeVeque's merge."""
+        if not other.weight or not self.weight:
+            return self if self.weight else other
+        weight = self.weight + other.weight
+        share = other.weight / weight
+        apart = other.mean - self.mean
+        square = self.square + other.square + apart**2 * (self.weight * share)
+        return Moments(weight, self.mean + apart * share, square)
+
+    def scaler(self, extent: Extent) -> Scaler:
+        """Standardisation by these moments, without the digits that depend on the order of the rows."""
+        varies = extent.varies
+        share, spread = np.zeros(varies.size), np.zeros(varies.size)
+        deviation = _rounded(np.sqrt(self.square / self.weight))
+        step = np.maximum(np.ldexp(deviation, -_BITS), np.ldexp(1.0, -_RANGE_BITS))
+        step = np.ldexp(1.0, np.frexp(step)[1])
+        share[varies], spread[varies] = np.round(self.mean / step) * step, deviation
+        scale = extent.range_times(spread)
+        kept = (scale > _RELATIVE_SPREAD * extent.peak) & (scale > 0)
+        mean = extent.low * (1.0 - share) + extent.high * share
+        mean = np.where(varies, mean, extent.low)
+        return Scaler(mean, np.where(kept, scale, 1.0), kept if kept.any() else np.ones_like(kept))
 
 
-def scaler_of_moments(mean: FloatArray, spread: FloatArray, unit: FloatArray) -> Scaler:
-    """The scaler of columns whose mean and standard deviation, in units of about their peak, are known."""
-    scale = spread * unit
-    varies = (spread > _RELATIVE_SPREAD) & (scale > 0)
-    kept = varies if varies.any() else np.ones_like(varies)
-    return Scaler(mean * unit, np.where(varies, scale, 1.0), kept)
+def _rounded(x: FloatArray) -> FloatArray:
+    """Numbers with so many binary digits."""
+    mantissa, exponent = np.frexp(x)
+    return np.ldexp(np.round(np.ldexp(mantissa, _BITS)), exponent - _BITS)

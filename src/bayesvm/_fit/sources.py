@@ -12,22 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesvm._fit.arrow import ArrowSource, is_arrow, is_reader, read_once
-from bayesvm._fit.chunks import (
-    Chunk,
-    Source,
-    changed,
-    checked_chunk,
-    checked_weights,
-    chunk_rows,
-    labels_of,
-    sort_of,
-)
+from bayesvm._fit.engine import Chunk, Source, changed, sort_of
+from bayesvm._fit.validation import check_weights, checked_chunk, chunk_rows, labels_of
 
 # --- Rows that can be read only once, written to a temporary file that can be read again.
 
 
 class Spool:
-    """A temporary file of chunks; it goes when nobody needs it any more.
+    """A temporary file of chunks, which is deleted when it is no longer referenced.
 
     The folder is that of :mod:`tempfile` (the environment variable TMPDIR). The
     file has eight bytes for every number.
@@ -64,7 +56,7 @@ class Spool:
 
 
 def _plain(y: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Labels of a type that has a fixed size: objects become what they are in truth."""
+    """Labels with a fixed-size dtype; objects are converted to the type of their values."""
     if y.dtype.kind != "O":
         return y
     plain = np.asarray(y.tolist())
@@ -90,6 +82,8 @@ def is_chunked(X: Any, y: Any = None) -> bool:
     True for paths, Arrow data with the name of a target column, iterators,
     functions that make them, and iterables of batches ``(X, y)``.
     """
+    if isinstance(X, np.ndarray):
+        return False
     if isinstance(X, (str, os.PathLike)) or callable(X) or _is_source(X) or isinstance(X, Iterator):
         return True
     if is_arrow(X):
@@ -178,7 +172,7 @@ class ArraySource:
             raise ValueError(f"y must be given: the labels of the {X.shape[0]} rows")
         self._X = X
         self._y = labels_of("y", y, X.shape[0])
-        self._weight = None if sample_weight is None else checked_weights(sample_weight, X.shape[0])
+        self._weight = None if sample_weight is None else check_weights(sample_weight, X.shape[0])
         self.n_features = int(X.shape[1])
         self.feature_names = _names(X)
 

@@ -1,8 +1,8 @@
-"""The stages of a fit to chunks of rows: look, sample, learn the kernel, sweep."""
+"""Training where only a sample of the rows is at hand: the kernel from the sample, q from all rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +11,11 @@ import torch
 from bayesvm._core.calibration import Calibration
 from bayesvm._core.gaussian import Natural
 from bayesvm._fit import defaults
-from bayesvm._fit.chunks import Chunk
-from bayesvm._fit.engine import Engine
-from bayesvm._fit.passes import Both, Labels, Moments, Sample, Survey, SurveySums
+from bayesvm._fit.engine import Chunk, Engine
+from bayesvm._fit.passes import Encoding, SampleSums
 from bayesvm._fit.polish import polished
 from bayesvm._fit.prepare import LeftOut, Standardise
-from bayesvm._fit.rows import CanonicalRows, Scaler
+from bayesvm._fit.rows import Scaler
 from bayesvm._fit.sweeps import StreamedRows, streamed
 from bayesvm._fit.train import Options, Population, Trained, infer, train
 from bayesvm._inference.blocks import TrainingRows
@@ -27,58 +26,11 @@ from bayesvm._progress import Progress, Step
 
 FloatArray = npt.NDArray[np.floating]
 
-# Rows at hand: for the kernel, the inducing points, the calibration and the first sweeps.
-_FEWEST_SAMPLED = 8192
-_MOST_SAMPLED = 65_536
-_ROWS_PER_POINT = 32
-
-
-def surveyed(engine: Engine[Chunk]) -> SurveySums:
-    """The first pass: labels and rows.
-
-    Raises
-    ------
-    ValueError
-        If a row cannot be used; the first such is named.
-    """
-    found = engine.total(Survey(engine.n_features, engine.feature_names))
-    if found.problem is not None:
-        raise ValueError(str(found.problem))
-    return found
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """What the second pass gives: a sample of the rows, and the scale, the weight and a checksum of all."""
-
-    data: CanonicalRows
-    scaler: Scaler
-    weight: float
-    checksum: int
-
-
-def sampled(engine: Engine[Chunk], labels: Labels, n_rows: int, n_inducing: int) -> Sampled:
-    """The second pass: a random sample by content, and weighted moments of the columns.
-
-    Parameters
-    ----------
-    engine, labels : the rows and how to read their labels
-    n_rows, n_inducing : int
-        All rows, and the inducing points to be chosen from the sample.
-    """
-    # The kernel is learned on rows of a few classes where there are many.
-    many_classes = len(labels.classes) / defaults.LEARNING_CLASSES * defaults.sizes(n_rows).learning_rows
-    size = min(_MOST_SAMPLED, max(_FEWEST_SAMPLED, int(many_classes)))
-    size = max(size, _ROWS_PER_POINT * n_inducing)
-    both = engine.total(Both(Moments(labels), Sample(labels, size)))
-    moments, chosen = both.first, both.second
-    return Sampled(chosen.canonical(), moments.scaler(), moments.weight, chosen.checksum)
-
 
 def train_on_chunks(
     engine: Engine[Chunk],
-    labels: Labels,
-    sample: Sampled,
+    encoding: Encoding,
+    sample: SampleSums,
     scaler: Scaler,
     n_rows: int,
     options: Options,
@@ -91,29 +43,31 @@ def train_on_chunks(
 
     Parameters
     ----------
-    engine, labels, sample : the rows, how to read their labels, what the second pass gave
+    engine, encoding, sample : the rows, how to read them, what the second pass gave
     scaler : Scaler
         Usually that of the sample.
     n_rows : int
         Rows of positive weight.
     options, start, progress : as for ``training.train``
     """
-    standardise = Standardise(labels, scaler, options.device, options.dtype)
+    standardise = Standardise(encoding, scaler, options.device, options.dtype)
 
     def over(known: TrainingRows) -> StreamedRows:
-        return streamed(engine, standardise, known, n_rows, sample.weight, sample.checksum, engine.may_keep)
+        return streamed(
+            engine, standardise, known, n_rows, sample.moments.weight, sample.checksum, engine.may_keep
+        )
 
-    population = Population(n_rows, sample.weight, over)
-    n_classes = len(labels.classes)
+    population = Population(n_rows, sample.moments.weight, over)
+    n_classes = len(encoding.classes)
     if options.hyperparameters != "elbo":
-        return train(sample.data, scaler, n_classes, options, start, progress, population)
+        return train(sample.rows, scaler, n_classes, options, start, progress, population)
 
     def learning(step: Step) -> bool:
         return step.stage == "kernel" and progress(step)
 
     # The bound of all rows can be had; leave-one-out only of rows at hand. Where q has not
     # converged, the gradient at a fixed q leads astray.
-    first = train(sample.data, scaler, n_classes, options, start, learning, population)
+    first = train(sample.rows, scaler, n_classes, options, start, learning, population)
     if first.interrupted:
         return first
     params, natural, interrupted = polished(
@@ -136,7 +90,7 @@ def train_on_chunks(
 
 def left_out(
     engine: Engine[Chunk],
-    labels: Labels,
+    encoding: Encoding,
     trained: Trained,
     options: Options,
     model: Model,
@@ -148,7 +102,7 @@ def left_out(
     """
     none = trained.ascent.q.m.new_zeros(0, 0)
     work = LeftOut(
-        Standardise(labels, model.scaler, options.device, options.dtype),
+        Standardise(encoding, model.scaler, options.device, options.dtype),
         trained.rows.head(1),
         trained.ascent._replace(sites=Sites(None, none, none), curve=[]),
         options.member.rule,

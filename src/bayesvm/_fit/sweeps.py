@@ -1,4 +1,4 @@
-"""Rows that stay where they are: sums over all of them, and a sample at hand."""
+"""Streamed rows: sums over all of them, and a sample in memory."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from torch import Tensor
 from bayesvm._core.features import Features
 from bayesvm._core.gaussian import Gaussian, Natural
 from bayesvm._core.sites import Statistics
-from bayesvm._fit.chunks import Chunk, changed
-from bayesvm._fit.engine import Engine
+from bayesvm._fit.engine import Chunk, Engine, changed
 from bayesvm._fit.passes import InParts
 from bayesvm._fit.prepare import PART_ROWS, Below, Featurise, Standardise, kept_bytes
 from bayesvm._fit.rows import mix
@@ -60,7 +59,7 @@ class Mixed:
         Raises
         ------
         ValueError
-            If the rows are sorted by class, which would throw q to and fro.
+            If the rows are sorted by class, which would make q oscillate.
         """
         for pool in self._pools(blocks):
             yield from self._cut(pool)
@@ -98,7 +97,7 @@ class Mixed:
             raise ValueError(
                 f"{pool.y.shape[0]} rows in a row have other classes than the rest ({apart:.0%} of them): "
                 "the rows seem to be sorted. Minibatches need mixed rows: shuffle them, or use "
-                "inference='coordinate', which does not mind"
+                "inference='coordinate', which does not depend on their order"
             )
 
 
@@ -254,7 +253,7 @@ class StreamedRows:
             work = InParts(_InTurn(tuple(steps)), work, parts)
         sums = self._items.total(work)
         if below is None and int(sums.checksum) % 2**64 != self.checksum:
-            raise ValueError(changed("values or labels are others than those that the sample was drawn from"))
+            raise ValueError(changed("values or labels differ from those that the sample was drawn from"))
         # In place: with many classes another copy would cost as much as the sums.
         if below is not None:
             sums = sums.times(self.total_weight / float(sums.weight))

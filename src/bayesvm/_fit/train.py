@@ -60,7 +60,7 @@ class Options:
     kernel : Kernel
         Prior covariance of each latent function.
     member : Member
-        How labels speak to latent functions.
+        Likelihood, rival rule and mode.
     inference : str
         A name in ``inference.methods.METHODS``.
     settings : Settings
@@ -218,7 +218,7 @@ class _Job:
         return self.options.member.likelihood.n_latents(self.n_classes)
 
     def one_sweep(self) -> _Job:
-        """The same with the least that makes a posterior; chains and modes take longer than that."""
+        """The same job with a single sweep of a variational method, the cheapest posterior."""
         options = self.options
         variational = "variational" in METHODS[options.inference].approximations
         quick = "natural_adam" if METHODS["coordinate"].missing(options.member) else "coordinate"
@@ -297,7 +297,7 @@ def infer(
     progress: Progress,
     everything: Sweepable | None = None,
 ) -> Trained:
-    """Run an inference method; every state it reports is a training that ended there.
+    """Run an inference method; every state that it reports is a complete training result.
 
     ``everything`` is there where the rows of the task are a sample of it.
     """

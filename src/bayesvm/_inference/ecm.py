@@ -260,7 +260,7 @@ def ascend(
 
 
 class _Look(NamedTuple):
-    """What one pass over the rows at a mean says.
+    """The result of one pass over the rows at a given mean.
 
     Attributes
     ----------
@@ -390,7 +390,7 @@ def _line_search(problem: ModeProblem, m: Tensor, F: Tensor, look: _Look, width:
 
 
 class _Record(NamedTuple):
-    """How an ascent went."""
+    """The progress of an ascent."""
 
     curve: list[float]
     converged: bool

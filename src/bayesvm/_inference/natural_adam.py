@@ -78,7 +78,7 @@ class NaturalAdam:
         self._place(natural.precision, q, torch.cholesky_inverse(q.R))
 
     def _place(self, precision: Tensor, q: Gaussian, S: Tensor) -> None:
-        """Put q, with its covariances S, somewhere.
+        """Set q and its covariances S.
 
         They are formed because every row needs S a itself, which a product
         gives in half the time of solves.

@@ -1,4 +1,4 @@
-"""Adam, in the few lines it needs."""
+"""A minimal Adam optimiser."""
 
 from __future__ import annotations
 

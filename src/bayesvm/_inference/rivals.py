@@ -1,4 +1,4 @@
-"""How a row's sites come about: against all rivals at once, or against one of them."""
+"""Rival rules: the sites of a row against all rivals at once, or against one of them."""
 
 from __future__ import annotations
 

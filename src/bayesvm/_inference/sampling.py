@@ -1,4 +1,4 @@
-"""How long to run chains and what to keep of them, whatever moves them."""
+"""Running chains until they have converged, and thinning them, for any sampler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every inference method is given, and what it gives back."""
+"""The interface of inference methods: the task they are given and the outcome they return."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _join(parts: list[Sites]) -> Sites:
 
 
 class Sweepable(Protocol):
-    """All rows of a fit: sums over them can be had, some of them are at hand.
+    """All rows of a fit: sums over all of them are available, some of them are in memory.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ class InMemory:
 
 @dataclass(frozen=True)
 class Member:
-    """A member of the family: how labels speak to latent functions.
+    """A member of the model family: likelihood, rival rule and mode.
 
     Attributes
     ----------
@@ -197,7 +197,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Settings:
-    """How long, in which steps, and what besides q is fitted.
+    """Settings of a method: number of steps, step sizes, and what is fitted besides q.
 
     Attributes
     ----------
@@ -283,7 +283,7 @@ class Method:
         From a task and a way to report progress to an outcome; the ``state``
         of every reported step is an outcome too.
     max_iter : int
-        Default of the most steps.
+        Default of ``max_iter``.
     learns_kernel : bool
         Whether it moves kernel parameters itself; else they are learned before.
     missing : callable

@@ -97,7 +97,7 @@ class LabelFile:
         self.entries.append(entry)
 
     def close(self) -> None:
-        """Let others have the file."""
+        """Close the file and release its lock."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -185,14 +185,14 @@ def _parsed(content: bytes, path: Path, target: str) -> list[Entry]:
         row, label, mark, check = (*fields, "", "", "", "")[:4]
         if not row.isdecimal() or int(row) < 1 or mark not in _MARKS or (mark == LABEL) != bool(label):
             raise ValueError(
-                f"line {number} of {str(path)!r} is not an answer: {','.join(fields)!r}; mend it"
+                f"line {number} of {str(path)!r} is not an answer: {','.join(fields)!r}; correct or delete it"
             )
         entries.append(Entry(int(row) - 1, label, mark, check))
     return entries
 
 
 def _not_ours(path: Path) -> str:
-    return f"{str(path)!r} is no file of labels that 'bayesvm label' wrote; give --labels another name"
+    return f"{str(path)!r} is not a label file written by 'bayesvm label'; give --labels another name"
 
 
 def _lock(descriptor: int, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A pool of rows that a person labels: which row next, what the model believes, every answer kept."""
+"""Labelling a pool of rows by hand: the next row to ask about, the model's prediction, saved answers."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def as_written(labels: pandas.Series) -> pandas.Series:
 
 @dataclass(frozen=True)
 class Belief:
-    """What the model thinks of a row before it is told.
+    """The model's prediction for a row before its label is known.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ class Labelling:
     counts : Counter
         Labelled rows of each class.
     skipped : set of int
-        Rows that nobody wanted to label.
+        Rows that were skipped.
     file : LabelFile
 
     Raises
@@ -279,7 +279,7 @@ class Labelling:
         return {name: as_text(some[name], ()).fillna("").iloc[0] for name in names}
 
     def answer(self, row: int, label: str) -> None:
-        """Note a label: it is on the disk before the model hears of it."""
+        """Record a label; it is saved to disk before the model is updated."""
         learner = self._ready()
         self._note(Entry(row, label, LABEL, self._check(row)))
         self.labels[row] = label
@@ -289,7 +289,7 @@ class Labelling:
         learner.tell([row], [label])
 
     def skip(self, row: int) -> None:
-        """Leave a row to others."""
+        """Skip a row."""
         learner = self._ready()
         self._note(Entry(row, "", SKIP, self._check(row)))
         self.skipped.add(row)
@@ -331,7 +331,7 @@ class Labelling:
         return self.table.assign(**{self.target: column})
 
     def close(self) -> None:
-        """Let go of the file of labels."""
+        """Close the file of labels."""
         self.file.close()
 
     def __enter__(self) -> Self:
@@ -346,7 +346,7 @@ class Labelling:
         if not 0 <= entry.row < len(self.table):
             raise ValueError(f"there is no row {entry.row}: the pool has rows 0 to {len(self.table) - 1}")
         if not self._open[entry.row]:
-            raise ValueError(f"row {entry.row} is not open: it has its answer, or may not be asked")
+            raise ValueError(f"row {entry.row} cannot be answered: it has an answer, or is excluded")
         self.file.add(entry)
         self._entries.append(entry)
         self._open[entry.row] = False
@@ -356,7 +356,7 @@ class Labelling:
             self._again.remove(entry.row)
 
     def _ready(self) -> ActiveLearner:
-        """The learner, told of all there is."""
+        """The learner with all labels known so far."""
         if self._told is None:
             self._learner.start(self._X, self.labels, self.classes)
             barred = ~self._open

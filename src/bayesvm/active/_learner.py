@@ -109,7 +109,7 @@ class ActiveLearner:
         self.random_state = int(random_state)
 
     def start(self, pool: Any, labels: Any = None, classes: Any = None) -> Self:
-        """Begin with a pool and the labels there are.
+        """Start with a pool and the labels known so far.
 
         Parameters
         ----------
@@ -322,7 +322,7 @@ class ActiveLearner:
     def load(
         cls, path: str | os.PathLike[str], pool: Any, estimator: Any = None, *, encoder: Any = None
     ) -> Self:
-        """Go on from a saved file: the next query is the one that would have come.
+        """Resume from a saved file; the next query is the one that would have come next.
 
         Parameters
         ----------

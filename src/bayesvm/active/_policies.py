@@ -1,4 +1,4 @@
-"""Query policies as scikit-activeml's strategies: its signature, its shapes, its loops."""
+"""Query policies with the interface of scikit-activeml's query strategies."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class BatchVariationRatio(_Policy):
 
 
 class Random(_Policy):
-    """Any row."""
+    """A random row, the baseline."""
 
     _name = "random"
 

@@ -1,4 +1,4 @@
-"""What happened in a run, in order, as plain JSON: enough to be where it was."""
+"""The record of a run as plain JSON, from which the run can be resumed."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ class Record:
 def write_record(
     path: str | os.PathLike[str], settings: dict[str, Any], record: Record, more: dict[str, Any]
 ) -> None:
-    """Write a file that is complete or not there, whenever the power goes."""
+    """Write the file atomically, even if the power fails."""
     content = {
         "format": _FORMAT,
         "settings": settings,

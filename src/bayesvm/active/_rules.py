@@ -298,7 +298,7 @@ class BatchByVariationRatio:
 
 
 class AtRandom:
-    """Any row: what every other policy has to beat."""
+    """A random row: the baseline for every other policy."""
 
     def choose(
         self, classifier: Any, X: Any, n: int, eligible: Mask | None, rng: np.random.Generator
@@ -336,7 +336,7 @@ def _covariance(classifier: Any, X: Any) -> PosteriorCovariance:
     inner, rows = _scores.unwrapped(classifier, X)
     if not hasattr(inner, "model_"):
         raise TypeError(
-            f"the policy 'batch' needs the posterior covariance, which {type(inner).__name__} has not; "
+            f"the policy 'batch' needs the posterior covariance, which {type(inner).__name__} does not have; "
             "use BayesianSVC, or another policy"
         )
     return PosteriorCovariance(inner, rows)

@@ -1,4 +1,4 @@
-"""How much a label of a row would tell, from what a model says about the row. Higher: ask first."""
+"""Scores of how informative the label of a row would be: the highest is asked for first."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ _FIRST_LOOK, _MOST_ROWS = 256, 32768
 
 
 def top(scores: FloatArray, n: int, rng: np.random.Generator | None = None) -> IntArray:
-    """Positions of the n largest scores, best first; among equals by lot, or the first without a generator.
+    """Positions of the n largest scores, best first; ties at random, or in order without a generator.
 
     Scores that are NaN or minus infinity are not eligible, so that fewer may come back.
     """

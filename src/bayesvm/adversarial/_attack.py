@@ -28,7 +28,7 @@ _ROUNDING = 1e-6
 
 
 def check_pixels(images: Tensor) -> None:
-    """Refuse what is no images, or has pixels outside [0, 1]."""
+    """Raise ValueError unless these are images with pixels in [0, 1]."""
     if images.ndim != 4 or len(images) == 0:
         raise ValueError(
             "images must have shape (N, channels, height, width), with N at least 1; "
@@ -218,7 +218,7 @@ class AdaptiveAttack:
     Notes
     -----
     Scores whose tail-accurate form has no gradient are lowered through a
-    bound of the same order (``surrogates.py``).
+    bound of the same order (``SURROGATES``).
     """
 
     def __init__(

@@ -18,7 +18,7 @@ from bayesvm.adversarial._scores import SCORES, SQUEEZING
 
 
 class ThresholdDetector(EvasionDetector):
-    """What detectors share: suspicion of images, and a threshold for a stated false-positive rate.
+    """Base of detectors: suspicion of images, and a threshold for a stated false-positive rate.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ class Combination:
         self._kind, self._seed = kind, seed
 
     def fit(self, clean: Scores, attacked: Scores, names: Iterable[str] | None = None) -> Combination:
-        """Learn to tell the two kinds, which count alike, however many rows they have.
+        """Learn to separate the two kinds, with equal total weight whatever their numbers of rows.
 
         Parameters
         ----------

@@ -154,7 +154,7 @@ class Rows:
     head : Module or None
     images : Tensor of shape (N, channels, height, width) or None
     model : ImageModel or None
-        That said this; with the images it can be asked again.
+        The model that gave the output; with the images it can be evaluated again.
     """
 
     output: Any
@@ -272,7 +272,7 @@ class ImageModel(nn.Module):
         self.parts = nn.ModuleList(m for m in (*networks, *heads) if isinstance(m, nn.Module))
         self.scale, self.precision, self.passes, self.seed = scale, precision, passes, seed
         if passes > 1 and not self._dropouts():
-            raise ValueError(f"passes={passes}, but no layer of the network drops anything; give passes=1")
+            raise ValueError(f"passes={passes}, but the network has no dropout layer; give passes=1")
         self.eval()
 
     def forward(self, images: Tensor) -> Tensor:
@@ -293,12 +293,12 @@ class ImageModel(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the first weight is."""
+        """The device of the first weight."""
         first = next(self.parameters(), None)
         return torch.device("cpu") if first is None else first.device
 
     def _each(self, images: Tensor) -> Iterator[Rows]:
-        """What each member says."""
+        """The output of each member."""
         pixels = images * self.scale if self.scale != 1.0 else images
         for network, head in zip(self._networks, self._heads, strict=True):
             with torch.autocast(images.device.type, dtype=torch.bfloat16, enabled=self.precision == "bf16"):

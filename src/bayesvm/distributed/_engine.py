@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache, reduce
 from typing import Any, Self, TypeVar
 
-from bayesvm._fit.chunks import Sums
-from bayesvm._fit.engine import LocalEngine
+from bayesvm._fit.engine import LocalEngine, Sums
 from bayesvm.distributed._inputs import cloudpickle, dask
 
 # --- How a worker's process treats freed memory.

@@ -13,9 +13,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bayesvm._callbacks import with_callbacks
-from bayesvm._fit.chunks import Chunk, as_numbers, label_kind
+from bayesvm._fit.engine import Chunk, gather, label_kind
 from bayesvm._fit.fitting import can_add_rows, fit_chunks
-from bayesvm._fit.passes import gather
+from bayesvm._fit.validation import as_numbers
 from bayesvm._svc import BayesianSVC
 from bayesvm.distributed._engine import DaskEngine, held
 from bayesvm.distributed._inputs import as_groups, check_columns, cloudpickle, dask, is_dask, is_frame
@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 
 
 def lazily(predictor: Any, method: str, X: Any, columns: Any) -> Any:
-    """What a method of a fitted estimator makes of every block of rows.
+    """Apply a method of a fitted estimator lazily to every block of rows.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class DaskBayesianSVC(BayesianSVC):
     Every sweep is one sum over blocks of rows: workers get the posterior,
     which is small, and give back sums, which are merged as a tree. How the
     rows are cut into blocks and how many workers there are changes the
-    result by rounding only, and a worker that is lost is not missed. Works
+    result by rounding only, and so does the loss of a worker. Works
     with the ``distributed.Client`` that is in use, or with Dask's threads and
     processes if there is none. Rows in memory are fitted as ``BayesianSVC``
     does.

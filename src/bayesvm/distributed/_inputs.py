@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import validate_data
 
-from bayesvm._fit.chunks import Chunk, as_numbers, bunched, checked_chunk, chunk_rows, joined_alike
-from bayesvm._fit.fitting import check_named
+from bayesvm._fit.engine import Chunk, bunched, joined_alike
+from bayesvm._fit.validation import as_numbers, check_named, checked_chunk, chunk_rows
 
 # --- What workers make of one block: chunks of rows, from numpy or pandas.
 
@@ -133,7 +133,7 @@ def as_groups(X: Any, y: Any, sample_weight: Any) -> Groups:
     Raises
     ------
     TypeError, ValueError
-        If they are no numbers or do not go together, as far as can be seen without reading them.
+        If they are not numbers or do not match, as far as can be seen without reading them.
     """
     if is_frame(X):
         return _from_frame(X, y, sample_weight)
@@ -151,7 +151,7 @@ def check_columns(estimator: Any, X: Any, y: Any = None, sample_weight: Any = No
         Knows number and names of its features.
     X : Dask array or data frame
     y, sample_weight : str or anything else
-        Columns of X that are no features; what is no string is ignored.
+        Columns of X that are not features; anything but a string is ignored.
     """
     if is_frame(X):
         meta = X._meta.drop(columns=_named(X, y, sample_weight))

@@ -59,7 +59,7 @@ def calibrate(head_or_output: nn.Module | HeadOutput, features: Tensor | None, y
 
 
 def take_over(head: nn.Module, found: Calibration) -> Calibration:
-    """Let a head's class probabilities follow a calibration, which is returned."""
+    """Apply a calibration to a head's class probabilities, and return it."""
     for name, value in found._asdict().items():
         head.get_buffer(name).fill_(value)
     return found

@@ -59,7 +59,7 @@ def _generators(module: nn.Module) -> dict[str, torch.Generator]:
 
 
 class TrainingRecord:
-    """How far a run is.
+    """The progress of a run.
 
     Attributes
     ----------
@@ -207,8 +207,8 @@ def fingerprint(
 ) -> dict[str, Any]:
     """The checkpoint fingerprint: plain values that are the same when a run may be resumed.
 
-    More epochs are no other run where the rate does not depend on their
-    number. Data are compared by their labels and their first and last rows.
+    A larger number of epochs is still the same run, unless the learning rate
+    depends on it. Data are compared by their labels and their first and last rows.
     """
     settings = {f.name: getattr(recipe, f.name) for f in fields(recipe) if f.name not in _FREE}
     if recipe.schedule == "constant":

@@ -46,7 +46,7 @@ Sums = tuple[Tensor, Tensor]
 
 
 def may_wait() -> bool:
-    """Whether the host may look at numbers: not while a graph is being made of what runs."""
+    """Whether the host may read values, which it must not while a CUDA graph is captured."""
     if torch.compiler.is_compiling():
         return False
     return not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())

@@ -69,7 +69,7 @@ _NOT_FINITE = (
 
 
 class Ready(NamedTuple):
-    """What a step needs and can be had without its rows.
+    """What a step needs and what does not depend on its rows.
 
     Attributes
     ----------
@@ -455,7 +455,7 @@ def _check_arguments(
     damping: float,
     kl_warmup: int,
 ) -> None:
-    """Refuse what makes no head."""
+    """Raise ValueError for invalid arguments."""
     if n_classes < 2:
         raise ValueError(f"n_classes must be at least 2, got {n_classes}")
     if in_features < 1 or n_inducing < 1:

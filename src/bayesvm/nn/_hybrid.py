@@ -410,7 +410,7 @@ class HybridClassifier(ClassifierMixin, BaseEstimator):
         if self.checkpoint is not None and self.random_state is None:
             raise ValueError(
                 "checkpoint needs random_state to be a number: a run that starts differently every time "
-                "cannot be gone on with"
+                "cannot be resumed"
             )
         patience: Any = self.patience
         if patience is None:

@@ -1,4 +1,4 @@
-"""From what users of ``HybridClassifier`` give to what training needs.
+"""Conversion of the input of ``HybridClassifier`` for training.
 
 A network of the classifier's own and a device it works on; rows of any shape
 and labels of any kind as tensors; rows that are held out.

@@ -206,7 +206,7 @@ def _tempered(head: nn.Module, outputs: list[tuple[Tensor, Any]]) -> list[tuple[
 def make_optimiser(
     network: nn.Module, head: nn.Module, recipe: Recipe, capturable: bool = False
 ) -> torch.optim.Optimizer:
-    """AdamW over everything that wants a gradient; without weight decay that is Adam.
+    """AdamW over everything that requires a gradient; without weight decay that is Adam.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def make_optimiser(
     Raises
     ------
     ValueError
-        If nothing wants a gradient.
+        If nothing requires a gradient.
     """
     groups: dict[float, list[Tensor]] = {}
     seen = set()
@@ -346,7 +346,7 @@ class Loop:
         return self._layer.loss(features.float(), label, self._X.shape[0], step=last)
 
     def epoch(self, number: int, validation: tuple[Tensor, Tensor] | None, temper: bool = False) -> Epoch:
-        """Train for an epoch, then look at what came of it."""
+        """Train for an epoch, then check the result and score the validation rows."""
         recipe, n_rows = self._recipe, self._X.shape[0]
         started = time.perf_counter()
         self._network.train()
@@ -376,7 +376,7 @@ class Loop:
             )
         if not all(math.isfinite(v) for v in (objective, kl, log_loss or 0.0)):
             raise HeadError(
-                f"numbers left the finite in epoch {number} (objective {objective:g}, divergence per row "
+                f"non-finite numbers in epoch {number} (objective {objective:g}, divergence per row "
                 f"{kl:g}, validation log-loss {log_loss}); lower the rate ({recipe.rate:g}), set clip=1.0, "
                 "use precision='float32', or look for rows that are not finite"
             )

@@ -1,4 +1,4 @@
-"""What the head says about rows."""
+"""The output of a head for rows."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What an epoch was like.
+    """The results of one epoch.
 
     Attributes
     ----------

@@ -219,7 +219,7 @@ def _settled(
     temper: bool,
     before: float | None,
 ) -> bool:
-    """Whether q has settled and validation rows, if they have a say, are not worse off than before."""
+    """Settle q; whether that was done and did not make the validation log-loss worse."""
     done = settle(
         network,
         head,
@@ -237,7 +237,7 @@ def _settled(
 
 
 def interruption(trained: TrainingResult) -> str:
-    """What to tell someone who pressed Ctrl-C."""
+    """The warning after Ctrl-C."""
     return (
         f"training was interrupted after {len(trained.epochs)} epochs; network and head hold the state of "
         f"epoch {trained.kept}, the best so far"

@@ -83,7 +83,7 @@ def _comparison(judged: Evaluation) -> tuple[str, str]:
     if share.high < baseline:
         return f"That is worse than {guess}: do not use this model.", "poor"
     if share.low <= baseline:
-        return f"That may be no better than {guess}: the rows do not suffice to tell.", "poor"
+        return f"That may be no better than {guess}: there are too few rows to tell.", "poor"
     if gain >= 0.8:
         return f"That is far better than {guess}.", "good"
     if gain >= 0.4:
@@ -148,7 +148,7 @@ def _training_lead(fit: TableFit) -> str:
         return f"Training came to rest after {sweeps}: more time would change next to nothing."
     return (
         f"Training had not come to rest after {sweeps}, the most it was allowed: fit again with a larger "
-        "max_iter if you want the last bit."
+        "max_iter if you want the last bit of accuracy."
     )
 
 

@@ -1,4 +1,4 @@
-"""What a pitfall is: one thing about a table that could mislead whoever reads its figures."""
+"""Pitfalls: facts about a table that could mislead readers of the figures."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ FEWEST_FOR_DETAILS = 200
 
 
 def for_headline(fit: TableFit) -> Evaluation:
-    """The held-out rows, which nobody can argue with, unless there are next to none."""
+    """The held-out rows, unless there are too few of them."""
     return _held_out_or_all(fit, FEWEST_FOR_HEADLINE)
 
 

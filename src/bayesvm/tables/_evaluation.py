@@ -150,8 +150,8 @@ def evaluate_table(pipeline: Pipeline, table: pd.DataFrame) -> Evaluation:
     """Judge a fitted pipeline on the rows of another table, which holds the target too.
 
     Rows without a label, or with one that did not occur in training, are
-    left out and counted. Rows that the model was trained on flatter it; as
-    far as it remembers them, it says so.
+    left out and counted. Rows that the model was trained on make it look too
+    good; a warning counts those that it remembers.
 
     Raises
     ------

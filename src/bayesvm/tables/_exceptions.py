@@ -36,7 +36,7 @@ class OddValues(TableWarning):
     example : str
         The first of them.
     what : str
-        What is the matter with them.
+        Why the model cannot use them.
     """
 
     def __init__(self, column: str, count: int, example: str, what: str) -> None:

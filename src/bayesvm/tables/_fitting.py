@@ -303,13 +303,13 @@ _MARKS = ("na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "?")
 
 
 def warn_of_labels(labels: npt.NDArray[Any], target: str) -> None:
-    """Classes with a single row, and classes that look like marks of missing labels."""
+    """Warn of classes with a single row, and of classes that look like missing labels."""
     classes, counts = np.unique(labels, return_counts=True)
     rare = classes[counts == 1].tolist()
     if rare:
         shown = ", ".join(repr(label) for label in rare[:3]) + (", ..." if len(rare) > 3 else "")
         _warn(
-            f"{len(rare)} class(es) have a single row ({shown}): nobody can tell how well they are predicted"
+            f"{len(rare)} class(es) have a single row ({shown}): their accuracy cannot be measured"
         )
     for label, count in zip(classes.tolist(), counts, strict=True):
         if str(label).casefold() in _MARKS:
@@ -322,7 +322,7 @@ def warn_of_labels(labels: npt.NDArray[Any], target: str) -> None:
 def warn_of_judgement(
     holdout: float, n_rows: int, heldout: Evaluation | None, judged: Pipeline | None
 ) -> None:
-    """Splits that leave one side poor, and models that learned nothing."""
+    """Warn of splits that leave too few rows on one side, and of models that learned nothing."""
     if holdout > 0 and judged is None:
         _warn(
             f"a share of {holdout:g} of {n_rows} rows leaves none to hold out; the model is judged by "
@@ -354,7 +354,7 @@ def _warn(message: str) -> None:
 
 @dataclass
 class Interrupts:
-    """Whether Ctrl-C was pressed meanwhile."""
+    """Whether Ctrl-C was pressed inside the block."""
 
     pressed: bool = False
 

@@ -250,7 +250,7 @@ def table_writer(
 ) -> Iterator[TableWriter]:
     """A file that takes blocks of rows, as CSV, TSV or Parquet by its name.
 
-    It is in its place when all went well; else nothing is.
+    The file is put in place only if all went well.
 
     Parameters
     ----------

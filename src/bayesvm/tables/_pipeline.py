@@ -24,7 +24,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class Vectoriser(TransformerMixin, BaseEstimator):
-    """Encode what :class:`bayesvm.tables.TableColumns` gives out.
+    """Encode the output of :class:`bayesvm.tables.TableColumns`.
 
     Numbers stay as they are; dates become year, month, day, weekday, hours
     and seconds; words with few different values one column per value; other

@@ -1,4 +1,4 @@
-"""Sums of one-dimensional functions: what catches axis-aligned rules.
+"""Sums of one-dimensional functions, which capture axis-aligned rules.
 
 An exponential for every pair of rows and every feature makes this the most
 expensive kernel. Where a column takes few values, as pixels, counts and
@@ -157,7 +157,7 @@ _FEWEST_COLUMNS = 2
 
 @dataclass(frozen=True)
 class AdditiveOnRows:
-    r"""The additive kernel on rows that it is asked about at every step of learning.
+    r"""The additive kernel on fixed rows, evaluated at every step of learning.
 
     Columns with few distinct values share a table of covariances,
     :math:`K = H T` with indicators H of the values of each row and

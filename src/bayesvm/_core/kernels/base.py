@@ -1,4 +1,4 @@
-"""The kernel protocol: what a covariance function must have, and what it may have."""
+"""The kernel protocol: required and optional methods of a covariance function."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def register_kernel(name: str, kernel: type[Kernel]) -> None:
         is given the ``ard`` of the estimator.
     """
     if not name.strip() or set(name) & set("+*"):
-        raise ValueError(f"a kernel cannot be called {name!r}: + and * join names of kernels")
+        raise ValueError(f"{name!r} cannot name a kernel: + and * join the names of kernels")
     if not (isinstance(kernel, type) and isinstance(kernel(), Kernel)):
         raise TypeError(f"kernel must be a class with methods init, cross and diag; got {kernel!r}")
     KERNEL_NAMES[name.strip()] = kernel

@@ -53,7 +53,7 @@ class Likelihood(Protocol):
 
 
 class Probabilities(NamedTuple):
-    """Class probabilities of rows, and the entropy that known latents would leave.
+    """Class probabilities of rows, and their expected entropy given the latents.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ class PointLikelihood(Protocol):
         ...
 
     def feasible(self, y: Tensor, slope: Tensor) -> Tensor:
-        """Slopes (N, J) moved to where the log-likelihood can have them."""
+        """Slopes (N, J), projected onto those that the log-likelihood can have."""
         ...
 
     def conjugate(self, y: Tensor, slope: Tensor, k: Tensor) -> Tensor:

@@ -53,13 +53,13 @@ class MulticlassHinge:
         return n_classes
 
     def log_likelihood(self, y: Tensor, f: Tensor) -> Tensor:
-        """Equation 1.1."""
+        """Log pseudo-likelihood at given latents, shape (..., N) (eq. 1.1)."""
         own = y.expand(f.shape[:-1])[..., None]
         rival = f.scatter(-1, own, -torch.inf).amax(-1)
         return -2.0 * (1.0 + rival - f.gather(-1, own)[..., 0]).clamp_min(0.0)
 
     def row_terms(self, y: Tensor, F: Tensor, s2: Tensor) -> RowTerms:
-        r"""Equations 4.1 and 4.2.
+        r"""Expected log-likelihood and its derivatives, by quadrature (eqs. 4.1, 4.2).
 
         On the window every rival has Phi > 3e-7, because the window starts at
         the largest of F_t - 5 s_t: neither logarithms nor the tail of Phi are
@@ -283,7 +283,7 @@ class ScaleMixture(Protocol):
     """A likelihood p(y | f) that is a mixture of Gaussians in f over local scales."""
 
     def drawn_sites(self, y: Tensor, f: Tensor, weight: Tensor, generator: torch.Generator) -> DrawnSites:
-        """Draw the scales given latents f (..., N, J), and say what they make of the rows.
+        """Draw the scales given latents f (..., N, J), and return the sites that they imply.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The binary hinge at its mode: what is left when variances are taken to zero (eqs. 8.20, 8.21).
+"""Hinges at the mode: the limit of zero variances, and its smoothed form (eqs. 8.20 to 8.22).
 
 A row may keep a residual of its own, f_n = F_n + noise of variance k. At the
 mode it takes the best value there is, which makes the hinge its Moreau envelope.

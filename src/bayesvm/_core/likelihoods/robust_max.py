@@ -77,7 +77,7 @@ class RobustMax:
         return Probabilities(proba, whole.clamp_max(entropy))
 
     def row_terms(self, y: Tensor, F: Tensor, s2: Tensor) -> RowTerms:
-        r"""Equations 8.11 and 8.12.
+        r"""Expected log-likelihood and its derivatives, by quadrature (eqs. 8.11, 8.12).
 
         What is constant over the nodes is multiplied in after their sum.
         """

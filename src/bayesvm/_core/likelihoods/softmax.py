@@ -84,7 +84,7 @@ class Softmax:
         return torch.softmax(dealt_latents(f), -1)
 
     def row_terms(self, y: Tensor, F: Tensor, s2: Tensor) -> RowTerms:
-        r"""Equation 8.13: slope is [y = j] - E p_j and W is E p_j (1 - p_j)."""
+        r"""Expected log-likelihood, slope [y = j] - E p_j and W = E p_j (1 - p_j) (eq. 8.13)."""
         if F.shape[1] == 1:
             return collected(self.row_terms(y, *dealt(F, s2)))
         log_sum, p, W = self._moments(F, s2)
