@@ -272,8 +272,7 @@ def fit_chunks(e: Any, engine: Engine[Chunk], given: Given = _NOTHING) -> None:
         )
     previous = _warm_start(e)
     known = None if previous is None else e.classes_
-    rows = _first_passes(e, engine, given.is_array)
-    _set_columns(e, engine, previous is None)
+    rows = _first_passes(e, engine, given.is_array, previous is None)
     options: Options = e._options(rows.n_rows, rows.n_classes, rows.encoding.seed)
     if previous is not None:
         check_same_model(known, rows.encoding.classes, previous.kernel, options.kernel)
@@ -393,7 +392,7 @@ def _seed(e: Any) -> int:
     return int(check_random_state(e.random_state).randint(np.iinfo(np.int32).max))
 
 
-def _first_passes(e: Any, engine: Engine[Chunk], is_array: bool) -> _Rows:
+def _first_passes(e: Any, engine: Engine[Chunk], is_array: bool, reset: bool) -> _Rows:
     """Look at all rows, then draw a sample of them: of few rows, all."""
     survey = surveyed(engine)
     check_some_weight(survey.mass)
@@ -401,6 +400,7 @@ def _first_passes(e: Any, engine: Engine[Chunk], is_array: bool) -> _Rows:
     factor = class_factors(e.class_weight, survey.labels, survey.mass)
     check_classes_left(survey.labels, survey.mass * factor, 2)
     encoding = Encoding(survey.labels, factor, survey.extent, _seed(e))
+    _set_columns(e, engine, reset)
     if survey.n_rows <= defaults.IN_MEMORY_ROWS:
         return _at_hand(engine, encoding)
     options: Options = e._options(survey.n_used, len(survey.labels), encoding.seed)

@@ -1,4 +1,4 @@
-"""The tables of README.md, docs/family.md and docs/scale.md from the committed results.
+"""The tables of README.md, docs/performance.md, docs/family.md and docs/scale.md from the committed results.
 
 Printed, or with ``--write`` put into the pages.
 """
@@ -132,10 +132,9 @@ def family_table() -> str:
     return "\n".join([*lines, "", f"Not converged by their own tests: {'; '.join(said) or 'none'}."])
 
 
-def readme_tables() -> str:
-    """All tables of the README in Markdown."""
+def quality_table() -> str:
+    """Untuned models on the sets of quality.py."""
     quality = json.loads((RESULTS / "quality.json").read_text())
-    limits = json.loads((RESULTS / "limits.json").read_text())
     lines = [
         "| untuned, 52 PMLB sets, one thread | accuracy | log-loss | calibration error | median fit, s |",
         "|---|---|---|---|---|",
@@ -143,13 +142,15 @@ def readme_tables() -> str:
     for key, name in NAMES.items():
         row = "| {name} | {accuracy:.3f} | {log_loss:.3f} | {ece:.3f} | {median_fit_s:.2f} |"
         lines.append(row.format(name=name, **quality[key]))
-    lines += ["", "| limits, two cores | measured | aim |", "|---|---|---|"]
-    lines += [f"| {what} | {limits[key]:.2f} | {aim} |" for key, (what, aim) in LIMITS.items()]
-    startup = json.loads((RESULTS / "startup.json").read_text())
-    lines += [f"| {what} | {startup[key]:.2f} | {aim} |" for key, (what, aim) in STARTUP.items()]
-    race = RESULTS / "peers.json"
-    if race.is_file():
-        lines += ["", *race_table(json.loads(race.read_text()))]
+    return "\n".join(lines)
+
+
+def limits_table() -> str:
+    """Distance from the hardware, growth of cost, and what a user waits for first."""
+    lines = ["| limits, two cores | measured | aim |", "|---|---|---|"]
+    for file, names in (("limits.json", LIMITS), ("startup.json", STARTUP)):
+        found = json.loads((RESULTS / file).read_text())
+        lines += [f"| {what} | {found[key]:.2f} | {aim} |" for key, (what, aim) in names.items()]
     return "\n".join(lines)
 
 
@@ -301,7 +302,11 @@ def scale_tables(content: Record) -> dict[str, str]:
 
 # By page its tables by name: a table stands between <!-- NAME: ... --> and <!-- end of NAME -->.
 PAGES: dict[str, Callable[[], dict[str, str]]] = {
-    "README.md": lambda: {"results": readme_tables()},
+    "README.md": lambda: {"quality": quality_table()},
+    "docs/performance.md": lambda: {
+        "limits": limits_table(),
+        "race": "\n".join(race_table(json.loads((RESULTS / "peers.json").read_text()))),
+    },
     "docs/family.md": lambda: {"results": f"{family_table()}\n\n{svgp_table()}"},
     "docs/scale.md": lambda: scale_tables(json.loads((RESULTS / "scale.json").read_text())),
 }
