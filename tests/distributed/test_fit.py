@@ -43,17 +43,23 @@ X, y = problem()
 WEIGHT = np.random.default_rng(1).integers(0, 3, N).astype(float)
 
 
+def _stream_early(patch):
+    patch.setattr(defaults, "IN_MEMORY_ROWS", 1000)
+    patch.setattr("bayesvm._fit.fitting._FEWEST_SAMPLED", 800)
+    patch.setattr("bayesvm._fit.fitting._ROWS_PER_POINT", 8)
+
+
 @pytest.fixture
 def streaming(monkeypatch):
     """Rows are gone through in passes although there are few."""
-    monkeypatch.setattr(defaults, "IN_MEMORY_ROWS", 1000)
+    _stream_early(monkeypatch)
 
 
 @pytest.fixture(scope="module")
 def local():
     """The model of one process that streams."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(defaults, "IN_MEMORY_ROWS", 1000)
+        _stream_early(patch)
         return BayesianSVC(**ARGUMENTS).fit(X, y)
 
 
@@ -61,7 +67,7 @@ def local():
 def learned():
     """The same with a kernel that was learned."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(defaults, "IN_MEMORY_ROWS", 1000)
+        _stream_early(patch)
         return BayesianSVC(n_inducing=15, random_state=0).fit(X, y)
 
 
@@ -91,7 +97,7 @@ def test_blocks_that_change_between_passes_are_refused(streaming, changes):
     calls = iter(range(1, 1000))
 
     def impure(block):
-        return block + 1e-9 * next(calls) if changes else block
+        return block + 1e-6 * next(calls) if changes else block
 
     rows, labels = blocks(500, X[:2000], y[:2000])
     groups = as_groups(rows.map_blocks(impure, dtype=float, meta=np.empty((0, 0))), labels, None)

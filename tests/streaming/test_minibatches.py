@@ -19,8 +19,6 @@ N = 3000
 def short_pools(monkeypatch):
     monkeypatch.setattr(defaults, "IN_MEMORY_ROWS", 1000)
     monkeypatch.setattr(minibatches, "_POOL_ROWS", 700)
-    monkeypatch.setattr("bayesvm._fit.fitting._FEWEST_SAMPLED", 800)
-    monkeypatch.setattr("bayesvm._fit.fitting._ROWS_PER_POINT", 8)
 
 
 def blocks_of(n, size):
@@ -77,7 +75,9 @@ def test_the_posterior_is_near_that_of_full_sweeps_whatever_the_chunks():
     assert one.elbo_curve_[-1] > one.elbo_curve_[0]
 
 
-def test_sorted_rows_are_refused():
+def test_sorted_rows_are_refused(monkeypatch):
+    monkeypatch.setattr("bayesvm._fit.fitting._FEWEST_SAMPLED", 800)
+    monkeypatch.setattr("bayesvm._fit.fitting._ROWS_PER_POINT", 8)
     X, y = blobs()
     order = np.argsort(y, kind="stable")
     with pytest.raises(ValueError, match="rows seem to be sorted"):
