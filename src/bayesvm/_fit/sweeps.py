@@ -185,7 +185,7 @@ _MOST = 0.5
 
 @dataclass(frozen=True)
 class StreamedRows:
-    """All rows of a fit under a kernel and inducing points (``inference.sweepable.Sweepable``).
+    """All rows of a fit under a kernel and inducing points (``_inference.task.Sweepable``).
 
     Attributes
     ----------
@@ -200,7 +200,7 @@ class StreamedRows:
     n_rows : int
     total_weight : float
     checksum : int
-        Of all rows (``passes.sample.SampleSums``); every sweep over all of them must find it again.
+        Of all rows (``passes.SampleSums``); every sweep over all of them must find it again.
     """
 
     engine: Engine[Chunk]

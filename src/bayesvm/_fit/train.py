@@ -62,7 +62,7 @@ class Options:
     member : Member
         Likelihood, rival rule and mode.
     inference : str
-        A name in ``inference.methods.METHODS``.
+        A name in ``_inference.methods.METHODS``.
     settings : Settings
         What the method is told.
     hyperparameters : str
