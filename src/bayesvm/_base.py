@@ -34,7 +34,7 @@ FloatArray = npt.NDArray[np.floating]
 def confidence_threshold(
     confidence: FloatArray, correct: FloatArray, weight: FloatArray, max_error: float
 ) -> float:
-    """Smallest confidence at which accepted rows keep the error in leave-one-out.
+    """Smallest confidence at which accepted rows keep the error in leave-one-out (eq. 6.8).
 
     Rows are accepted from the most confident down, as long as the weighted
     error among them, counted with one error more than was seen, stays within

@@ -124,7 +124,7 @@ class LoadedModel:
         return F + offset, model.spread * s2, model.temperature
 
     def probabilities_at(self, f: Tensor, mean: Tensor) -> Tensor:
-        """Class probabilities at latents f (S, n, C) that are draws around a mean (n, C).
+        """Class probabilities at latents f (S, n, C) that are draws around a mean (n, C) (eq. 8.38).
 
         The likelihood's own, or the softmax of calibrated latents.
         """

@@ -252,7 +252,7 @@ def map_rows(
 def _map_draws(
     model: LoadedModel, X: FloatArray, function: Callable[[Tensor], tuple[Tensor, ...]]
 ) -> tuple[FloatArray, ...]:
-    """A function of the draws of the latents (S, n, C), block by block.
+    """A function of the draws of the latents (S, n, C), block by block (eq. 8.38).
 
     Every draw has one fixed node for the residual, the same for every row,
     so that results do not depend on batches.

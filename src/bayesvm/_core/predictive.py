@@ -87,7 +87,7 @@ class PredictiveMoments(NamedTuple):
 
 
 def predictive_moments(F: Tensor, s2: Tensor, T: float, n_nodes: int = 128) -> PredictiveMoments:
-    """E softmax(T f), its entropy, and the expected entropy of softmax(T f)."""
+    """E softmax(T f), its entropy, and the expected entropy of softmax(T f) (eqs. 6.4, 6.6)."""
     f, w = _latents_at_nodes(F, s2, n_nodes)
     f = f.mul_(T).sub_(f.amax(0))
     p = exp_(f.clone())

@@ -53,7 +53,7 @@ class ShortClasses:
 
 
 def short_classes(rows: TrainingRows, ascent: Ascent) -> ShortClasses | None:
-    """What classes owe to their rows; None unless classes of few rows have most of the weight.
+    """What classes owe to their rows (eq. 5.8); None unless classes of few rows have most of the weight.
 
     A few such classes among larger ones change little in the sums over all
     rows, and that leave-one-out speaks against them keeps probabilities cautious.

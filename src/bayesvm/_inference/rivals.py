@@ -71,7 +71,7 @@ def mean_argmax(m: Tensor, A: Tensor, y: Tensor) -> Tensor:
 
 
 def drawn_argmax(draws: Draws, features: Features, y: Tensor, key: Tensor) -> Tensor:
-    """The rival that is largest in the draw a row was dealt, shape (N,)."""
+    """The rival that is largest in the draw a row was dealt, shape (N,) (eq. 4.4)."""
     dealt = _deal(key, draws.sweep)
     order = stable_order(dealt, N_DRAWS)
     if y.device.type != "cpu":

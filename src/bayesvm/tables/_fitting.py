@@ -308,9 +308,7 @@ def warn_of_labels(labels: npt.NDArray[Any], target: str) -> None:
     rare = classes[counts == 1].tolist()
     if rare:
         shown = ", ".join(repr(label) for label in rare[:3]) + (", ..." if len(rare) > 3 else "")
-        _warn(
-            f"{len(rare)} class(es) have a single row ({shown}): their accuracy cannot be measured"
-        )
+        _warn(f"{len(rare)} class(es) have a single row ({shown}): their accuracy cannot be measured")
     for label, count in zip(classes.tolist(), counts, strict=True):
         if str(label).casefold() in _MARKS:
             _warn(

@@ -185,6 +185,7 @@ class BinaryHinge:
         return hinge_given_scales(y, f, weight, generator)
 
     def row_terms(self, y: Tensor, F: Tensor, s2: Tensor) -> RowTerms:
+        """The expectation of the hinge and its derivatives, in closed form (eqs. 2.4, 4.3)."""
         sign, s = signs(y, F), s2.sqrt()
         b = 1.0 - sign * F
         z = b / s
@@ -280,7 +281,7 @@ class DrawnSites(NamedTuple):
 
 @runtime_checkable
 class ScaleMixture(Protocol):
-    """A likelihood p(y | f) that is a mixture of Gaussians in f over local scales."""
+    """A likelihood p(y | f) that is a mixture of Gaussians in f over local scales (eq. 1.2)."""
 
     def drawn_sites(self, y: Tensor, f: Tensor, weight: Tensor, generator: torch.Generator) -> DrawnSites:
         """Draw the scales given latents f (..., N, J), and return the sites that they imply.

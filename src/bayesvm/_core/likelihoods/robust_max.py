@@ -69,7 +69,7 @@ class RobustMax:
         return (1.0 - self.epsilon) * P + self.epsilon / (P.shape[-1] - 1) * (1.0 - P)
 
     def probabilities(self, F: Tensor, s2: Tensor) -> Probabilities:
-        """Known latents leave the entropy of the errors, the same for every row."""
+        """Known latents leave the entropy of the errors, the same for every row (eq. 8.10)."""
         proba = self._mixed(argmax_probability(F, s2))
         wrong, gain = self._levels(F.shape[1])
         entropy = -(self.epsilon * wrong + (1.0 - self.epsilon) * (wrong + gain))
