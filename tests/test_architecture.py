@@ -129,12 +129,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     **{room: {"_core", "_inference", *FIT} for room in FIT},
     "_compiled": {"_core"},  # where a file names a kernel or a likelihood
     "_compile": {"_compiled", "_core", *FIT},
-    **{room: {"_core", "_inference", "_compile", "_compiled", *FIT, *ESTIMATORS} for room in ESTIMATORS},
+    **{
+        room: {"_core", "_inference", "_compile", "_compiled", "metrics", *FIT, *ESTIMATORS}
+        for room in ESTIMATORS
+    },
     "bayesvm": {"_chains", "_compiled", "_prediction", *ESTIMATORS},
     "kernels": {"_core"},
     "metrics": set(),
     "plotting": {"metrics"},
-    "nn": {"_core"},
+    "nn": {"_core", "metrics"},
     "adversarial": {"_core", "nn"},
     "distributed": {"_callbacks", "_fit", "_svc"},
     "tables": API,

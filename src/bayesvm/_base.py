@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -20,10 +19,11 @@ from bayesvm._compiled import CompiledPredictor
 from bayesvm._fit.fitting import can_add_rows, fit_estimator, partial_fit_estimator
 from bayesvm._fit.options import check_arguments, check_number
 from bayesvm._fit.train import Options
-from bayesvm._fit.validation import check_at_hand
+from bayesvm._fit.validation import check_at_hand, drawn_seed
 from bayesvm._model import FittedKernel, LoadedModel, Model, relevance, torch_dtype
 from bayesvm._prediction import Uncertainty
 from bayesvm._top_k import TopK
+from bayesvm.metrics import accepted_by_confidence, log_probability
 
 # --- Which rows to hand to a person (eq. 6.8).
 
@@ -51,15 +51,9 @@ def confidence_threshold(
     weight : ndarray of shape (N,)
     max_error : float
     """
-    order = np.argsort(-confidence, kind="stable")
-    sorted_confidence = confidence[order]
-    mass = np.cumsum(weight[order])
-    wrong = np.cumsum(weight[order] * (1.0 - correct[order]))
-    # A threshold accepts all rows that share its confidence.
-    last_of_ties = np.append(sorted_confidence[1:] < sorted_confidence[:-1], True)
-    promised = last_of_ties & (wrong + 1.0 <= max_error * (mass + 1.0))
-    kept = np.flatnonzero(promised)
-    return float(sorted_confidence[kept[-1]]) if kept.size else float("inf")
+    threshold, mass, wrong = accepted_by_confidence(confidence, weight, 1.0 - correct)
+    kept = np.flatnonzero(wrong + 1.0 <= max_error * (mass + 1.0))
+    return float(threshold[kept[-1]]) if kept.size else float("inf")
 
 
 # --- Compiling a fitted model for serving.
@@ -207,7 +201,7 @@ class LatentClassifier(PredictsTopK, Compiles, CallbackSupportMixin, ClassifierM
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of the class probabilities, finite even where those vanish."""
-        return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
+        return log_probability(self.predict_proba(X))
 
     def decision_function(self, X: Any) -> FloatArray:
         """Log-probabilities, or with two classes the log-odds of the second.
@@ -263,12 +257,12 @@ class LatentClassifier(PredictsTopK, Compiles, CallbackSupportMixin, ClassifierM
         ndarray of shape (n_rows,)
             Between 0 (certain) and 1 - 1/n_classes.
         """
+        model, X = self._ready(X)
         if n_samples is None:
-            model, X = self._ready(X)
             return _prediction.variation_ratio(model, X)
-        winners = self.sample_latent(X, n_samples, random_state).argmax(2)
-        counts = np.stack([(winners == c).sum(0) for c in range(len(self.classes_))], 1)
-        return np.asarray(1.0 - counts.max(1) / n_samples)
+        return _prediction.sampled_variation_ratio(
+            model, X, n_samples, self._generator(n_samples, random_state)
+        )
 
     def log_variation_ratio(self, X: Any) -> FloatArray:
         """Logarithm of the variation ratio, ordered even where the ratio underflows."""
@@ -343,8 +337,7 @@ class LatentClassifier(PredictsTopK, Compiles, CallbackSupportMixin, ClassifierM
     def _generator(self, n_samples: Any, random_state: Any) -> torch.Generator:
         """A seeded generator, after a check of the number of samples."""
         check_number("n_samples", n_samples, numbers.Integral, 1, False)
-        seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-        return torch.Generator().manual_seed(seed)
+        return torch.Generator().manual_seed(drawn_seed(random_state))
 
     def _ready(self, X: Any) -> tuple[LoadedModel, FloatArray]:
         """The model on its device and validated rows."""

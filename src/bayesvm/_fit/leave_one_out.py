@@ -16,7 +16,7 @@ from bayesvm._core.grouping import grouped_pairs
 from bayesvm._core.leave_one_out import MIN_REMAINING, cavity, part_left_out
 from bayesvm._core.likelihoods import ProperLikelihood
 from bayesvm._core.likelihoods.base import dealt, dealt_latents
-from bayesvm._core.predictive import expected_softmax, in_order_of, normal_nodes
+from bayesvm._core.predictive import expected_softmax, in_order_of, normal_nodes, softmax_of_draws
 from bayesvm._fit import defaults
 from bayesvm._fit.local import LoadedLocal, LocalPart
 from bayesvm._fit.train import Trained
@@ -341,8 +341,11 @@ def _probabilities(
     for i in range(0, loo.F.shape[0], size):
         part = slice(i, i + size)
         if loo.deviations is not None:
-            f = loo.F[part, :, None] + calibration.spread**0.5 * loo.deviations[part]
-            p = _at_draws(f.permute(2, 0, 1), calibration, likelihood)
+            F, d = loo.F[part], loo.deviations[part].permute(2, 0, 1)
+            if likelihood is not None:
+                p = likelihood.conditional(F + d).mean(0)
+            else:
+                p = softmax_of_draws(F, d, calibration.temperature, calibration.spread, offset).mean(0)
         elif likelihood is None:
             variances = calibration.spread * loo.s2[part]
             p = expected_softmax(loo.F[part] + offset, variances, calibration.temperature, _NODES)
@@ -351,10 +354,3 @@ def _probabilities(
             p = likelihood.probabilities(loo.F[part], loo.s2[part]).proba
         proba[part] = p.cpu().numpy()
     return proba
-
-
-def _at_draws(f: Tensor, calibration: Calibration, likelihood: ProperLikelihood | None) -> Tensor:
-    """Class probabilities averaged over equally likely latents (S, n, C)."""
-    if likelihood is not None:
-        return likelihood.conditional(f).mean(0)
-    return torch.softmax(calibration.temperature * (f + f.new_tensor(calibration.offset)), 2).mean(0)
