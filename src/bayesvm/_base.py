@@ -56,86 +56,7 @@ def confidence_threshold(
     return float(threshold[kept[-1]]) if kept.size else float("inf")
 
 
-# --- Compiling a fitted model for serving.
-
-
-class Compiles:
-    """``compile_predictor`` for a :class:`LatentClassifier`."""
-
-    model_: Model
-    classes_: npt.NDArray[Any]
-
-    def compile_predictor(self, dtype: str = "float32") -> CompiledPredictor:
-        """A small object that predicts as this estimator does now, several times as fast.
-
-        Probabilities agree with ``predict_proba`` to 1e-4 in single and to
-        1e-8 in double precision. Single precision is checked at the inducing
-        points and between them; where it would not keep that, the predictor
-        is made in double precision (its ``dtype`` says which it is).
-
-        Parameters
-        ----------
-        dtype : {"float32", "float64"}
-            Precision of the large products.
-
-        Returns
-        -------
-        CompiledPredictor
-
-        Raises
-        ------
-        ValueError
-            If the posterior is a set of draws, which cannot be folded.
-        """
-        check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        return compile_model(self.model_, self.classes_, None if names is None else tuple(names), dtype)
-
-
-# --- The few most probable classes, for estimators with many of them.
-
-
-class PredictsTopK:
-    """``predict_top_k`` for a :class:`LatentClassifier`."""
-
-    classes_: npt.NDArray[Any]
-
-    def predict_top_k(self, X: Any, k: int = 5, max_left_out: float = 1e-3) -> TopK:
-        """The most probable classes of each row, and a bound on what all others have.
-
-        With thousands of classes most have next to no probability, and most
-        of the work of ``predict_proba`` goes into finding that out. Here the
-        latent means of all classes are computed, the variances only of
-        those that matter. Probabilities and ``predict_proba`` differ by at
-        most ``left_out``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-        k : int
-            How many classes; all, if there are fewer.
-        max_left_out : float
-            More classes are computed, if need be all, until the others
-            together have at most this probability.
-
-        Returns
-        -------
-        TopK
-            ``classes`` and ``probabilities`` of shape (n_rows, k), the most
-            probable first, and ``left_out`` of shape (n_rows,).
-        """
-        model, X = self._ready(X)
-        check_number("k", k, numbers.Integral, 1, False)
-        check_number("max_left_out", max_left_out, numbers.Real, 0, False)
-        best = _top_k.top_k(model, X, min(int(k), len(self.classes_)), float(max_left_out))
-        return TopK(self.classes_[best.best], best.proba, best.left_out)
-
-    def _ready(self, X: Any) -> tuple[LoadedModel, FloatArray]:
-        """The model on its device and validated rows."""
-        raise NotImplementedError
-
-
-class LatentClassifier(PredictsTopK, Compiles, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """A classifier whose fitted ``model_`` gives latents per class.
 
     Subclasses say in ``_options`` what is fitted and how.
@@ -202,6 +123,36 @@ class LatentClassifier(PredictsTopK, Compiles, CallbackSupportMixin, ClassifierM
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of the class probabilities, finite even where those vanish."""
         return log_probability(self.predict_proba(X))
+
+    def predict_top_k(self, X: Any, k: int = 5, max_left_out: float = 1e-3) -> TopK:
+        """The most probable classes of each row, and a bound on what all others have.
+
+        With thousands of classes most have next to no probability, and most
+        of the work of ``predict_proba`` goes into finding that out. Here the
+        latent means of all classes are computed, the variances only of
+        those that matter. Probabilities and ``predict_proba`` differ by at
+        most ``left_out``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        k : int
+            How many classes; all, if there are fewer.
+        max_left_out : float
+            More classes are computed, if need be all, until the others
+            together have at most this probability.
+
+        Returns
+        -------
+        TopK
+            ``classes`` and ``probabilities`` of shape (n_rows, k), the most
+            probable first, and ``left_out`` of shape (n_rows,).
+        """
+        model, X = self._ready(X)
+        check_number("k", k, numbers.Integral, 1, False)
+        check_number("max_left_out", max_left_out, numbers.Real, 0, False)
+        best = _top_k.top_k(model, X, min(int(k), len(self.classes_)), float(max_left_out))
+        return TopK(self.classes_[best.best], best.proba, best.left_out)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Log-probabilities, or with two classes the log-odds of the second.
@@ -300,6 +251,32 @@ class LatentClassifier(PredictsTopK, Compiles, CallbackSupportMixin, ClassifierM
         if not 0.0 < max_error < 1.0:
             raise ValueError(f"max_error={max_error!r} is not valid; it must lie between 0 and 1")
         return confidence_threshold(self.loo_confidence_, self.loo_correct_, self.loo_weight_, max_error)
+
+    def compile_predictor(self, dtype: str = "float32") -> CompiledPredictor:
+        """A small object that predicts as this estimator does now, several times as fast.
+
+        Probabilities agree with ``predict_proba`` to 1e-4 in single and to
+        1e-8 in double precision. Single precision is checked at the inducing
+        points and between them; where it would not keep that, the predictor
+        is made in double precision (its ``dtype`` says which it is).
+
+        Parameters
+        ----------
+        dtype : {"float32", "float64"}
+            Precision of the large products.
+
+        Returns
+        -------
+        CompiledPredictor
+
+        Raises
+        ------
+        ValueError
+            If the posterior is a set of draws, which cannot be folded.
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        return compile_model(self.model_, self.classes_, None if names is None else tuple(names), dtype)
 
     @property
     def inducing_points_(self) -> FloatArray:

@@ -78,12 +78,12 @@ def fitted_attributes(
         Whether ``data`` are all distinct rows; otherwise leave-one-out speaks of a sample.
     """
     ascent = trained.ascent
-    decides = METHODS[options.inference].decides
+    mean_decides = METHODS[options.inference].mean_decides
     # Draws and modes have no sites to go on from.
-    from_sites = ascent.chains is None and not decides
+    from_sites = ascent.chains is None and not mean_decides
     local = fit_local(trained.rows, ascent) if options.local and from_sites and complete else None
-    summary = summarise(trained, decides, options.own, local)
-    model = as_model(trained, scaler, summary.calibration, decides, options.own, local)
+    summary = summarise(trained, mean_decides, options.class_likelihood, local)
+    model = as_model(trained, scaler, summary.calibration, mean_decides, options.class_likelihood, local)
     return {
         "classes_": classes,
         "model_": model,
@@ -400,7 +400,7 @@ def _first_passes(e: Any, engine: Engine[Chunk], is_array: bool, reset: bool) ->
     if survey.n_rows <= defaults.IN_MEMORY_ROWS:
         return _at_hand(engine, encoding)
     options: Options = e._options(survey.n_used, len(survey.labels), encoding.seed)
-    if METHODS[options.inference].streams is None:
+    if METHODS[options.inference].run_streamed is None:
         if is_array:
             return _at_hand(engine, encoding)
         raise ValueError(
@@ -469,7 +469,7 @@ def _ways_out(member: Member, in_order: bool) -> str:
     fitting = [
         name
         for name, method in METHODS.items()
-        if method.streams and method.missing(member) is None and (in_order or not method.in_order)
+        if method.run_streamed and method.missing(member) is None and (in_order or not method.in_order)
     ]
     ways = [f"use inference={fitting[0]!r}" if len(fitting) == 1 else f"use one of {fitting}"] * bool(fitting)
     return ", or ".join(ways + ["give an array"] * in_order) or "fit to fewer rows"
