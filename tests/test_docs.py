@@ -14,6 +14,15 @@ SOURCES = sorted((ROOT / "src" / "bayesvm").rglob("*.py"))
 THEORY = ROOT / "docs" / "theory.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 README = ROOT / "README.md"
+WITH_PATHS = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "studies/README.md", "results/README.md")),
+    *PAGES,
+]
+FILES = [
+    path.relative_to(ROOT).as_posix()
+    for folder in ("docs", "examples", "src", "studies", "tests", "tools")
+    for path in (ROOT / folder).rglob("*.py")
+]
 
 NUMBER = r"\d+\.\d+"
 # "eq. 1.1", "eqs. 1.1, 2.3 and 4.5", "Equations 4.1-4.2"; lists may wrap over lines.
@@ -49,11 +58,12 @@ def anchors(text: str) -> set[str]:
     return result
 
 
+def cited_in(pattern: re.Pattern[str], text: str) -> set[str]:
+    return {number for match in pattern.finditer(text) for number in re.findall(rf"{NUMBER}|\d+", match[1])}
+
+
 def cited(pattern: re.Pattern[str], path: Path) -> set[str]:
-    numbers = set()
-    for match in pattern.finditer(path.read_text(encoding="utf-8")):
-        numbers.update(re.findall(rf"{NUMBER}|\d+", match[1]))
-    return numbers
+    return cited_in(pattern, path.read_text(encoding="utf-8"))
 
 
 def test_citation_pattern_reads_every_form():
@@ -95,19 +105,20 @@ def test_theory_refers_to_its_own_numbers():
     assert set(re.findall(rf"\(({NUMBER})\)", text)) <= tags
 
 
-def definitions() -> dict[str, Path]:
-    """Files of all functions, classes and methods, by their dotted names."""
+def definitions() -> dict[str, str]:
+    """Source of all functions, classes and methods, by their dotted names below the package."""
     found = {}
 
-    def add(node: ast.AST, name: str, path: Path) -> None:
+    def add(node: ast.AST, name: str, text: str) -> None:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.FunctionDef | ast.ClassDef):
-                found[f"{name}.{child.name}"] = path
-                add(child, f"{name}.{child.name}", path)
+                found[f"{name}.{child.name}"] = ast.get_source_segment(text, child)
+                add(child, f"{name}.{child.name}", text)
 
     for path in SOURCES:
         module = ".".join(path.relative_to(ROOT / "src" / "bayesvm").with_suffix("").parts)
-        add(ast.parse(path.read_text(encoding="utf-8")), module, path)
+        text = path.read_text(encoding="utf-8")
+        add(ast.parse(text), module.removesuffix(".__init__"), text)
     return found
 
 
@@ -122,15 +133,19 @@ def test_every_equation_names_its_function_and_the_function_its_equation():
         names = re.findall(r"`([^`]+)`", entry)
         assert names or entry.startswith("derivation"), number
         for name in names:
-            package, _, rest = name.partition(".")
-            files = {
-                path
-                for full, path in known.items()
-                if full.startswith(f"{package}.") and full.endswith(f".{rest}")
-            }
-            if not any(number in cited(CITATION, path) for path in files):
-                wrong.append((number, name, "does not exist" if not files else "does not cite it"))
+            if name not in known:
+                wrong.append((number, name, "does not exist"))
+            elif number not in cited_in(CITATION, known[name]):
+                wrong.append((number, name, "does not cite it"))
     assert not wrong
+
+
+@pytest.mark.parametrize("page", WITH_PATHS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_python_files_that_a_page_names_exist(page):
+    """By the end of their paths: ``_fit/rows.py`` stands for ``src/bayesvm/_fit/rows.py``."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    named = {name for span in re.findall(r"`([^`]+)`", text) for name in re.findall(r"[\w./-]+\.py\b", span)}
+    assert not {name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in FILES)}
 
 
 @pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.name)

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -20,10 +19,11 @@ from bayesvm._compiled import CompiledPredictor
 from bayesvm._fit.fitting import can_add_rows, fit_estimator, partial_fit_estimator
 from bayesvm._fit.options import check_arguments, check_number
 from bayesvm._fit.train import Options
-from bayesvm._fit.validation import check_at_hand
+from bayesvm._fit.validation import check_at_hand, drawn_seed
 from bayesvm._model import FittedKernel, LoadedModel, Model, relevance, torch_dtype
 from bayesvm._prediction import Uncertainty
 from bayesvm._top_k import TopK
+from bayesvm.metrics import accepted_by_confidence, log_probability
 
 # --- Which rows to hand to a person (eq. 6.8).
 
@@ -34,7 +34,7 @@ FloatArray = npt.NDArray[np.floating]
 def confidence_threshold(
     confidence: FloatArray, correct: FloatArray, weight: FloatArray, max_error: float
 ) -> float:
-    """Smallest confidence at which accepted rows keep the error in leave-one-out.
+    """Smallest confidence at which accepted rows keep the error in leave-one-out (eq. 6.8).
 
     Rows are accepted from the most confident down, as long as the weighted
     error among them, counted with one error more than was seen, stays within
@@ -51,97 +51,12 @@ def confidence_threshold(
     weight : ndarray of shape (N,)
     max_error : float
     """
-    order = np.argsort(-confidence, kind="stable")
-    sorted_confidence = confidence[order]
-    mass = np.cumsum(weight[order])
-    wrong = np.cumsum(weight[order] * (1.0 - correct[order]))
-    # A threshold accepts all rows that share its confidence.
-    last_of_ties = np.append(sorted_confidence[1:] < sorted_confidence[:-1], True)
-    promised = last_of_ties & (wrong + 1.0 <= max_error * (mass + 1.0))
-    kept = np.flatnonzero(promised)
-    return float(sorted_confidence[kept[-1]]) if kept.size else float("inf")
+    threshold, mass, wrong = accepted_by_confidence(confidence, weight, 1.0 - correct)
+    kept = np.flatnonzero(wrong + 1.0 <= max_error * (mass + 1.0))
+    return float(threshold[kept[-1]]) if kept.size else float("inf")
 
 
-# --- Compiling a fitted model for serving.
-
-
-class Compiles:
-    """``compile_predictor`` for a :class:`LatentClassifier`."""
-
-    model_: Model
-    classes_: npt.NDArray[Any]
-
-    def compile_predictor(self, dtype: str = "float32") -> CompiledPredictor:
-        """A small object that predicts as this estimator does now, several times as fast.
-
-        Probabilities agree with ``predict_proba`` to 1e-4 in single and to
-        1e-8 in double precision. Single precision is checked at the inducing
-        points and between them; where it would not keep that, the predictor
-        is made in double precision (its ``dtype`` says which it is).
-
-        Parameters
-        ----------
-        dtype : {"float32", "float64"}
-            Precision of the large products.
-
-        Returns
-        -------
-        CompiledPredictor
-
-        Raises
-        ------
-        ValueError
-            If the posterior is a set of draws, which cannot be folded.
-        """
-        check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        return compile_model(self.model_, self.classes_, None if names is None else tuple(names), dtype)
-
-
-# --- The few most probable classes, for estimators with many of them.
-
-
-class PredictsTopK:
-    """``predict_top_k`` for a :class:`LatentClassifier`."""
-
-    classes_: npt.NDArray[Any]
-
-    def predict_top_k(self, X: Any, k: int = 5, max_left_out: float = 1e-3) -> TopK:
-        """The most probable classes of each row, and a bound on what all others have.
-
-        With thousands of classes most have next to no probability, and most
-        of the work of ``predict_proba`` goes into finding that out. Here the
-        latent means of all classes are computed, the variances only of
-        those that matter. Probabilities and ``predict_proba`` differ by at
-        most ``left_out``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-        k : int
-            How many classes; all, if there are fewer.
-        max_left_out : float
-            More classes are computed, if need be all, until the others
-            together have at most this probability.
-
-        Returns
-        -------
-        TopK
-            ``classes`` and ``probabilities`` of shape (n_rows, k), the most
-            probable first, and ``left_out`` of shape (n_rows,).
-        """
-        model, X = self._ready(X)
-        check_number("k", k, numbers.Integral, 1, False)
-        check_number("max_left_out", max_left_out, numbers.Real, 0, False)
-        best = _top_k.top_k(model, X, min(int(k), len(self.classes_)), float(max_left_out))
-        return TopK(self.classes_[best.best], best.proba, best.left_out)
-
-    def _ready(self, X: Any) -> tuple[LoadedModel, FloatArray]:
-        """The model on its device and validated rows."""
-        raise NotImplementedError
-
-
-class LatentClassifier(PredictsTopK, Compiles, CallbackSupportMixin, ClassifierMixin, BaseEstimator):
+class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """A classifier whose fitted ``model_`` gives latents per class.
 
     Subclasses say in ``_options`` what is fitted and how.
@@ -207,7 +122,37 @@ class LatentClassifier(PredictsTopK, Compiles, CallbackSupportMixin, ClassifierM
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of the class probabilities, finite even where those vanish."""
-        return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
+        return log_probability(self.predict_proba(X))
+
+    def predict_top_k(self, X: Any, k: int = 5, max_left_out: float = 1e-3) -> TopK:
+        """The most probable classes of each row, and a bound on what all others have.
+
+        With thousands of classes most have next to no probability, and most
+        of the work of ``predict_proba`` goes into finding that out. Here the
+        latent means of all classes are computed, the variances only of
+        those that matter. Probabilities and ``predict_proba`` differ by at
+        most ``left_out``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        k : int
+            How many classes; all, if there are fewer.
+        max_left_out : float
+            More classes are computed, if need be all, until the others
+            together have at most this probability.
+
+        Returns
+        -------
+        TopK
+            ``classes`` and ``probabilities`` of shape (n_rows, k), the most
+            probable first, and ``left_out`` of shape (n_rows,).
+        """
+        model, X = self._ready(X)
+        check_number("k", k, numbers.Integral, 1, False)
+        check_number("max_left_out", max_left_out, numbers.Real, 0, False)
+        best = _top_k.top_k(model, X, min(int(k), len(self.classes_)), float(max_left_out))
+        return TopK(self.classes_[best.best], best.proba, best.left_out)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Log-probabilities, or with two classes the log-odds of the second.
@@ -263,12 +208,12 @@ class LatentClassifier(PredictsTopK, Compiles, CallbackSupportMixin, ClassifierM
         ndarray of shape (n_rows,)
             Between 0 (certain) and 1 - 1/n_classes.
         """
+        model, X = self._ready(X)
         if n_samples is None:
-            model, X = self._ready(X)
             return _prediction.variation_ratio(model, X)
-        winners = self.sample_latent(X, n_samples, random_state).argmax(2)
-        counts = np.stack([(winners == c).sum(0) for c in range(len(self.classes_))], 1)
-        return np.asarray(1.0 - counts.max(1) / n_samples)
+        return _prediction.sampled_variation_ratio(
+            model, X, n_samples, self._generator(n_samples, random_state)
+        )
 
     def log_variation_ratio(self, X: Any) -> FloatArray:
         """Logarithm of the variation ratio, ordered even where the ratio underflows."""
@@ -307,6 +252,32 @@ class LatentClassifier(PredictsTopK, Compiles, CallbackSupportMixin, ClassifierM
             raise ValueError(f"max_error={max_error!r} is not valid; it must lie between 0 and 1")
         return confidence_threshold(self.loo_confidence_, self.loo_correct_, self.loo_weight_, max_error)
 
+    def compile_predictor(self, dtype: str = "float32") -> CompiledPredictor:
+        """A small object that predicts as this estimator does now, several times as fast.
+
+        Probabilities agree with ``predict_proba`` to 1e-4 in single and to
+        1e-8 in double precision. Single precision is checked at the inducing
+        points and between them; where it would not keep that, the predictor
+        is made in double precision (its ``dtype`` says which it is).
+
+        Parameters
+        ----------
+        dtype : {"float32", "float64"}
+            Precision of the large products.
+
+        Returns
+        -------
+        CompiledPredictor
+
+        Raises
+        ------
+        ValueError
+            If the posterior is a set of draws, which cannot be folded.
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        return compile_model(self.model_, self.classes_, None if names is None else tuple(names), dtype)
+
     @property
     def inducing_points_(self) -> FloatArray:
         """Inducing points in the units of the data, shape (n_inducing, n_features)."""
@@ -343,8 +314,7 @@ class LatentClassifier(PredictsTopK, Compiles, CallbackSupportMixin, ClassifierM
     def _generator(self, n_samples: Any, random_state: Any) -> torch.Generator:
         """A seeded generator, after a check of the number of samples."""
         check_number("n_samples", n_samples, numbers.Integral, 1, False)
-        seed = int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
-        return torch.Generator().manual_seed(seed)
+        return torch.Generator().manual_seed(drawn_seed(random_state))
 
     def _ready(self, X: Any) -> tuple[LoadedModel, FloatArray]:
         """The model on its device and validated rows."""

@@ -227,7 +227,7 @@ class LinearBayesianSVC(LatentClassifier):
         )
         return replace(
             options,
-            choose=spanning_points(intercept),
+            select_inducing=spanning_points(intercept),
             hyperparameters=options.hyperparameters if learn else "fixed",
             settings=replace(options.settings, learn_kernel=learn),
         )

@@ -14,6 +14,7 @@ from bayesvm._core.features import Features, whitened_features
 from bayesvm._core.gaussian import Gaussian
 from bayesvm._core.kernels.base import Kernel, Params
 from bayesvm._core.likelihoods import ProperLikelihood
+from bayesvm._core.predictive import softmax_of_draws
 from bayesvm._core.top_k import envelope
 from bayesvm._fit.local import LoadedLocal, LocalPart
 from bayesvm._fit.rows import Scaler
@@ -124,7 +125,7 @@ class LoadedModel:
         return F + offset, model.spread * s2, model.temperature
 
     def probabilities_at(self, f: Tensor, mean: Tensor) -> Tensor:
-        """Class probabilities at latents f (S, n, C) that are draws around a mean (n, C).
+        """Class probabilities at latents f (S, n, C) that are draws around a mean (n, C) (eq. 8.38).
 
         The likelihood's own, or the softmax of calibrated latents.
         """
@@ -132,8 +133,7 @@ class LoadedModel:
         if model.likelihood is not None:
             return model.likelihood.conditional(f)
         offset = torch.as_tensor(model.offset, dtype=f.dtype, device=f.device)
-        spread = mean + model.spread**0.5 * (f - mean)
-        return torch.softmax(model.temperature * (spread + offset), -1)
+        return softmax_of_draws(mean, f - mean, model.temperature, model.spread, offset)
 
     def rows(self, X: FloatArray) -> Tensor:
         """Standardised rows as a tensor."""

@@ -93,6 +93,14 @@ def variation_ratio(model: LoadedModel, X: FloatArray) -> FloatArray:
     return _one(model, X, of_moments, ratios.variation_ratio_of_draws, 256)
 
 
+def sampled_variation_ratio(
+    model: LoadedModel, X: FloatArray, n_samples: int, generator: torch.Generator
+) -> FloatArray:
+    """The same from draws of the latents, as in the paper."""
+    f = torch.as_tensor(sample_latents(model, X, n_samples, generator))
+    return ratios.variation_ratio_of_draws(f).numpy()
+
+
 def log_variation_ratio(model: LoadedModel, X: FloatArray) -> FloatArray:
     """Logarithm of the variation ratio, accurate in the tail (eq. 6.3)."""
 
@@ -252,7 +260,7 @@ def map_rows(
 def _map_draws(
     model: LoadedModel, X: FloatArray, function: Callable[[Tensor], tuple[Tensor, ...]]
 ) -> tuple[FloatArray, ...]:
-    """A function of the draws of the latents (S, n, C), block by block.
+    """A function of the draws of the latents (S, n, C), block by block (eq. 8.38).
 
     Every draw has one fixed node for the residual, the same for every row,
     so that results do not depend on batches.

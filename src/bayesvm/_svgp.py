@@ -181,4 +181,4 @@ class SVGPClassifier(LatentClassifier):
         if self.natural_rate != "auto":
             settings = replace(settings, natural_rate=float(self.natural_rate))
         own = train.own_probabilities(member) if self.probabilities == "model" else None
-        return replace(options, own=own, settings=settings)
+        return replace(options, class_likelihood=own, settings=settings)

@@ -264,14 +264,40 @@ def accuracy_coverage_curve(
     """
     correct, confidence = top_class(y_true, y_proba, labels)
     weight = _weights(sample_weight, correct.shape[0])
+    accepted = accepted_by_confidence(confidence, weight, correct)
+    threshold, mass, hits = (column[accepted.mass > 0] for column in accepted)
+    return AccuracyCoverageCurve(mass / mass[-1], hits / mass, threshold)
+
+
+class Accepted(NamedTuple):
+    """What every threshold on the confidence accepts, from the highest down.
+
+    Attributes
+    ----------
+    threshold : ndarray of shape (n_thresholds,)
+        The distinct confidences.
+    mass, hits : ndarray of shape (n_thresholds,)
+        Weight of the rows that have at least that confidence, and of those among them that are counted.
+    """
+
+    threshold: FloatArray
+    mass: FloatArray
+    hits: FloatArray
+
+
+def accepted_by_confidence(confidence: FloatArray, weight: FloatArray, counted: FloatArray) -> Accepted:
+    """Weights of accepted rows at every threshold; ``counted`` says which of them to count besides."""
     order = np.argsort(-confidence, kind="stable")
-    confidence = confidence[order]
-    mass = np.cumsum(weight[order])
-    hits = np.cumsum((weight * correct)[order])
+    confidence, weight = confidence[order], weight[order]
     # A threshold accepts all rows that share its confidence.
-    last_of_ties = np.append(confidence[1:] < confidence[:-1], True) & (mass > 0)
-    mass, hits = mass[last_of_ties], hits[last_of_ties]
-    return AccuracyCoverageCurve(mass / mass[-1], hits / mass, confidence[last_of_ties])
+    last_of_ties = np.append(confidence[1:] < confidence[:-1], True)
+    mass, hits = np.cumsum(weight), np.cumsum(weight * counted[order])
+    return Accepted(confidence[last_of_ties], mass[last_of_ties], hits[last_of_ties])
+
+
+def log_probability(proba: FloatArray) -> FloatArray:
+    """Logarithms of probabilities, finite even where those vanish."""
+    return np.asarray(np.log(np.maximum(proba, np.finfo(np.float64).tiny)))
 
 
 def _weights(sample_weight: Any, n_rows: int) -> FloatArray:

@@ -2,11 +2,13 @@
 
 import math
 import pickle
+from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 
-from bayesvm._compiled.kernels import TorchTerm
+from bayesvm._compiled.kernels import PROFILES, DistanceTerm, TorchTerm
 from bayesvm._core.kernels import (
     KERNEL_NAMES,
     RBF,
@@ -69,8 +71,39 @@ def _part(p, i):
     return {k.split(".", 1)[1]: v for k, v in p.items() if k.startswith(f"{i}.")}
 
 
+@dataclass(frozen=True)
+class RationalQuadratic(Stationary):
+    """A user's kernel: a profile with a parameter of its own, and one in numpy."""
+
+    def init(self, X):
+        return {**super().init(X), "log_alpha": X.new_tensor(0.5)}
+
+    def profile(self, r2, params):
+        alpha = params["log_alpha"].exp()
+        return (1.0 + r2 / (2.0 * alpha)) ** -alpha
+
+    def compiled(self, params, Z, factor, dtype):
+        return DistanceTerm.of("rational_quadratic", params, Z, factor, dtype)
+
+
+def _rational_quadratic_profile(half, term):
+    alpha = np.exp(term.params["log_alpha"])
+    k = np.exp(term.log_variance) * (1.0 - np.minimum(half, 0.0) / alpha) ** -alpha
+    return k.astype(term.dtype, copy=False)
+
+
+PROFILES["rational_quadratic"] = _rational_quadratic_profile
+
+
+def _rational_quadratic(p, x, z):
+    r2 = (((x - z) / p["log_length_scale"].exp()) ** 2).sum()
+    alpha = p["log_alpha"].exp()
+    return p["log_variance"].exp() * (1 + r2 / (2 * alpha)) ** -alpha
+
+
 # Every kernel with the formula of one entry, written out.
 CASES = {
+    "a profile of one's own": (RationalQuadratic(), _rational_quadratic),
     "rbf": (RBF(), _rbf),
     "rbf, one length scale": (RBF(ard=False), _rbf),
     "matern32": (Matern32(), _matern32),
@@ -324,7 +357,7 @@ def test_kernel_objects_are_taken_as_they_are():
 class Triangle(Stationary):
     """A name can be given to any kernel."""
 
-    def profile(self, r2):
+    def profile(self, r2, params):
         return torch.exp(-r2.clamp_min(1e-12).sqrt())
 
 

@@ -28,7 +28,7 @@ from bayesvm._cli.terminal import (
 )
 
 if TYPE_CHECKING:
-    from bayesvm._cli.models import LoadedModel
+    from bayesvm._cli.models import ModelFile
     from bayesvm.tables._columns import TableColumns
 
 
@@ -95,7 +95,7 @@ def info_command(path: Path, as_json: bool) -> int:
     return DONE
 
 
-def _facts(loaded: LoadedModel) -> dict[str, Any]:
+def _facts(loaded: ModelFile) -> dict[str, Any]:
     model, columns = loaded.model, loaded.columns
     facts: dict[str, Any] = {
         "model": str(loaded.path),
@@ -119,7 +119,7 @@ def _facts(loaded: LoadedModel) -> dict[str, Any]:
     return facts
 
 
-def _origin(loaded: LoadedModel) -> list[Row]:
+def _origin(loaded: ModelFile) -> list[Row]:
     columns = loaded.columns
     if columns is None:
         return [("classes", shortened(map(str, loaded.model.classes_)))]
@@ -131,7 +131,7 @@ def _origin(loaded: LoadedModel) -> list[Row]:
     ]
 
 
-def _fit(loaded: LoadedModel) -> list[Row]:
+def _fit(loaded: ModelFile) -> list[Row]:
     model, columns = loaded.model, loaded.columns
     rows: list[Row] = []
     if columns is not None and columns.held_out_ is not None:
@@ -156,7 +156,7 @@ def _columns(columns: TableColumns) -> list[Row]:
     return [*columns.kinds_.items(), *unused]
 
 
-def _usage(loaded: LoadedModel) -> list[Row]:
+def _usage(loaded: ModelFile) -> list[Row]:
     load = f"model = bayesvm.load({str(loaded.path)!r})"
     if loaded.columns is None:
         return [("import bayesvm",), (load,), ("model.predict_proba(X)",)]

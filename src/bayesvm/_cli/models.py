@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LoadedModel:
+class ModelFile:
     """A loaded model file.
 
     Attributes
@@ -35,7 +35,7 @@ class LoadedModel:
     columns: TableColumns | None
 
 
-def open_model(path: Path) -> LoadedModel:
+def open_model(path: Path) -> ModelFile:
     """Load a model file that ends in a fitted classifier of ours."""
     from sklearn.pipeline import Pipeline
 
@@ -51,10 +51,10 @@ def open_model(path: Path) -> LoadedModel:
         raise ValueError(f"{str(path)!r} holds a {kind} that does not end in a BayesianSVC; fit one first")
     if not hasattr(steps[-1], "model_"):
         raise ValueError(f"the model in {str(path)!r} was saved before it was fitted; fit it first")
-    return LoadedModel(path, estimator, steps[-1], table_columns(estimator))
+    return ModelFile(path, estimator, steps[-1], table_columns(estimator))
 
 
-def open_table(loaded: LoadedModel, path: Path | None) -> pandas.DataFrame:
+def open_table(loaded: ModelFile, path: Path | None) -> pandas.DataFrame:
     """Read the table for a model; without a path the bundled one, if the model was fitted to it."""
     from bayesvm.tables import TableError, example_table, read_table
 
@@ -67,7 +67,7 @@ def open_table(loaded: LoadedModel, path: Path | None) -> pandas.DataFrame:
     return table
 
 
-def open_rows(loaded: LoadedModel, path: Path | None) -> TableBlocks:
+def open_rows(loaded: ModelFile, path: Path | None) -> TableBlocks:
     """The same in blocks of rows, for files larger than memory."""
     from bayesvm.tables._pipeline import columns_for
     from bayesvm.tables._reading import WholeTable, open_blocks

@@ -11,8 +11,9 @@ they are differences of large numbers, and cheap beside the exponentials.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from functools import reduce
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from functools import partial, reduce
 from typing import Any, Protocol
 
 import numpy as np
@@ -84,15 +85,17 @@ class CompiledKernel(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class DistanceTerm(Brief):
-    r"""RBF and Matérn kernels, with :math:`-r^2 / 2 = u^\top A + b - u^2 g / 2`.
+    r"""A kernel of the scaled distance, with :math:`-r^2 / 2 = u^\top A + b - u^2 g / 2`.
 
     Attributes
     ----------
     name : str
-        "rbf", "matern32" or "matern52".
+        Of its profile, in ``PROFILES``.
     A, b, g : ndarray of shape (D, P), (P,) and (D,)
     log_variance : float
     dtype : str
+    params : dict of str to ndarray
+        What else its profile needs.
     """
 
     name: str
@@ -101,37 +104,61 @@ class DistanceTerm(Brief):
     g: Array
     log_variance: float
     dtype: str
+    params: dict[str, Array] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.name not in PROFILES:
+            raise ValueError(f"{self.name!r} is not in PROFILES; import the module that adds it")
 
     @classmethod
     def of(cls, name: str, params: dict[str, Array], Z: Array, factor: float, dtype: str) -> DistanceTerm:
-        """From ``log_length_scale``, shape (D,) or (1,), and ``log_variance``."""
-        g = np.exp(-2.0 * params["log_length_scale"]) * np.ones(Z.shape[1])
-        log_variance = float(params["log_variance"]) + np.log(factor)
-        return cls(name, np.ascontiguousarray((Z * g).T), -0.5 * np.square(Z) @ g, g, log_variance, dtype)
+        """From ``log_length_scale``, shape (D,) or (1,), ``log_variance``, and what the profile needs."""
+        others = dict(params)
+        g = np.exp(-2.0 * others.pop("log_length_scale")) * np.ones(Z.shape[1])
+        log_variance = float(others.pop("log_variance")) + np.log(factor)
+        A, b = np.ascontiguousarray((Z * g).T), -0.5 * np.square(Z) @ g
+        return cls(name, A, b, g, log_variance, dtype, others)
 
     def cross(self, U: Array) -> Array:
         half = product(U, self.A)
         half += self.b
         half -= 0.5 * (np.square(U) @ self.g)[:, None]
-        if self.name == "rbf":
-            half += self.log_variance
-            k = np.clip(half, _LEAST_LOG[self.dtype], self.log_variance, out=half)
-            k = k.astype(self.dtype, copy=False)
-            return np.exp(k, out=k)
-        r2 = np.clip(half, -_LARGEST, 0.0, out=half).astype(self.dtype, copy=False)
-        r2 *= -6.0 if self.name == "matern32" else -10.0
-        r = np.sqrt(r2)
-        k = np.exp(-r)
-        r += 1.0
-        if self.name == "matern52":
-            r2 *= 1.0 / 3.0
-            r += r2
-        k *= r
-        k *= np.exp(self.log_variance, dtype=k.dtype)
-        return k
+        return PROFILES[self.name](half, self)
 
     def diag(self, U: Array) -> Array:
         return np.asarray(np.exp(self.log_variance))
+
+
+def _rbf(half: Array, term: DistanceTerm) -> Array:
+    half += term.log_variance
+    k = np.clip(half, _LEAST_LOG[term.dtype], term.log_variance, out=half)
+    k = k.astype(term.dtype, copy=False)
+    return np.exp(k, out=k)
+
+
+def _matern(half: Array, term: DistanceTerm, twice: bool) -> Array:
+    r2 = np.clip(half, -_LARGEST, 0.0, out=half).astype(term.dtype, copy=False)
+    r2 *= -10.0 if twice else -6.0
+    r = np.sqrt(r2)
+    k = np.exp(-r)
+    r += 1.0
+    if twice:
+        r2 *= 1.0 / 3.0
+        r += r2
+    k *= r
+    k *= np.exp(term.log_variance, dtype=k.dtype)
+    return k
+
+
+PROFILES: dict[str, Callable[[Array, DistanceTerm], Array]] = {
+    "rbf": _rbf,
+    "matern32": partial(_matern, twice=False),
+    "matern52": partial(_matern, twice=True),
+}
+"""Covariances in the precision of a term, by name, from -r^2 / 2 in double precision.
+
+That may be a little above zero by rounding, and may be overwritten. A kernel adds its own from its own file.
+"""
 
 
 @dataclass(frozen=True, repr=False)

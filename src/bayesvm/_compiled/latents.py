@@ -130,7 +130,7 @@ class FoldedLocal(Brief):
         return self.variance * np.exp(-self.rate * np.einsum("...d,...d->...", difference, difference))
 
     def _nearest(self, u: Array) -> Array:
-        """The nearest rows, ties broken by their order as in ``core.nearest``.
+        """The nearest rows, ties broken by their order as in ``_core.nearest``.
 
         The K-th smallest minimum of groups of rows bounds the K-th smallest
         distance, and rounding is monotone, so that nothing farther than a step

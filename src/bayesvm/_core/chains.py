@@ -231,7 +231,7 @@ class SmoothedWeights(NamedTuple):
 
 
 def smoothed_weights(log_ratio: Tensor) -> SmoothedWeights:
-    """Weights proportional to exp(log_ratio) (S, N), their tails replaced by expected order statistics."""
+    """Weights proportional to exp(log_ratio) (S, N), tails those of order statistics (eq. 8.39)."""
     S = log_ratio.shape[0]
     x = log_ratio - log_ratio.amax(0)
     length = math.ceil(min(S / 5, 3.0 * math.sqrt(S)))

@@ -31,7 +31,7 @@ def elbo(
     scale : float or Tensor of shape ()
         Weight of all rows over that of these, where they are a minibatch.
     kl_weight : float or Tensor of shape ()
-        Below one while a network warms up (eq. 9.7).
+        Below one while a network warms up (eq. 9.3).
     """
     # sum_n c_n l_n, estimated from the rows at hand
     likelihood = scale * expected

@@ -140,14 +140,21 @@ def second_moments(q: Gaussian) -> Tensor:
 
 
 def feature_gradient(
-    A: Tensor, classes: Tensor | None, W: Tensor, G: Tensor, m: Tensor, M: Tensor
+    A: Tensor,
+    classes: Tensor | None,
+    W: Tensor,
+    G: Tensor,
+    m: Tensor,
+    M: Tensor,
+    MA: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    r"""Derivatives of the expected log-likelihood with respect to features and residuals (eq. 5.7).
+    r"""Derivatives of the expected log-likelihood with respect to features and residuals (eqs. 5.7, 8.16).
 
     .. math:: \bar a_n = \sum_j G_{nj} m_j - W_{nj} (S_j + m_j m_j^\top) a_n, \qquad
               \bar r_n = -\tfrac12 \sum_j W_{nj} .
 
-    Exact at fixed q, for sites that q itself gives rise to.
+    Exact at fixed q, for sites that q itself gives rise to. Slopes
+    :math:`G_{nj} - W_{nj} a_n^\top m_j` with covariances give the same as G with second moments.
 
     Parameters
     ----------
@@ -155,11 +162,15 @@ def feature_gradient(
     classes : Tensor of shape (N, K) or None
         Latent functions that the columns of W and G touch; None: all, in order.
     W, G : Tensor of shape (N, K)
-        Sites of the rows, weights included.
+        Sites of the rows, weights included; G may be slopes.
     m, M : Tensor of shape (C, P) and (C, P, P)
-        Means and second moments of q.
+        Means and second moments of q, or its covariances if G are slopes.
+    MA : Tensor of shape (N, C, P) or None
+        Products M_j a_n, where they are known and all functions are touched.
     """
     by_residual = -0.5 * W.sum(1)
+    if MA is not None:
+        return (G @ m).sub_((W[:, :, None] * MA).sum(1)), by_residual
     if classes is None:
         by_A = G @ m
         for j in range(m.shape[0]):

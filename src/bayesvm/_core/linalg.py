@@ -82,6 +82,7 @@ def log_det(L: Tensor) -> Tensor:
 # exp, and erfc about half of that of ndtr, which has two branches.
 
 LOG2_E = 1.0 / math.log(2.0)
+INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
 
 
 def exp_(x: Tensor, factor: float = 1.0) -> Tensor:

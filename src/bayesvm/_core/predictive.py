@@ -87,7 +87,7 @@ class PredictiveMoments(NamedTuple):
 
 
 def predictive_moments(F: Tensor, s2: Tensor, T: float, n_nodes: int = 128) -> PredictiveMoments:
-    """E softmax(T f), its entropy, and the expected entropy of softmax(T f)."""
+    """E softmax(T f), its entropy, and the expected entropy of softmax(T f) (eqs. 6.4, 6.6)."""
     f, w = _latents_at_nodes(F, s2, n_nodes)
     f = f.mul_(T).sub_(f.amax(0))
     p = exp_(f.clone())
@@ -96,6 +96,11 @@ def predictive_moments(F: Tensor, s2: Tensor, T: float, n_nodes: int = 128) -> P
     # -sum_j p_j log p_j with log p_j = f_j - log(total)
     entropy = total.log_() - f.mul_(p).sum(0)
     return entropies(_normalised((p @ w).mT), (entropy @ w).clamp_min_(0.0))
+
+
+def softmax_of_draws(mean: Tensor, deviations: Tensor, T: float, spread: float, offset: Tensor) -> Tensor:
+    """Softmax of calibrated latents: a mean (N, C) and deviations (S, N, C) of draws (eq. 8.38)."""
+    return torch.softmax(T * (mean + spread**0.5 * deviations + offset), -1)
 
 
 def entropies(proba: Tensor, expected: Tensor) -> PredictiveMoments:

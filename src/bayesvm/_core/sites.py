@@ -32,7 +32,7 @@ class Statistics(NamedTuple):
 
 
 def dense_statistics(A: Tensor, W: Tensor, G: Tensor) -> tuple[Tensor, Tensor]:
-    """Sums over rows of W a a^T, shape (C, P, P), and G a, shape (C, P)."""
+    """Sums over rows of W a a^T, shape (C, P, P), and G a, shape (C, P) (eq. 3.1)."""
     return dense_precision(A, W), G.mT @ A
 
 
@@ -151,7 +151,7 @@ class _PosteriorFromSites(torch.autograd.Function):
 
 
 def posterior_moments(A: Tensor, W: Tensor, G: Tensor) -> PosteriorMoments:
-    """Recompute q from fixed sites and return its moments, differentiable in A (eqs. 1.4, 3.1).
+    """Recompute q from fixed sites and return its moments, differentiable in A (eqs. 1.4, 3.1, 5.6).
 
     Weights of rows are already inside W and G.
     """

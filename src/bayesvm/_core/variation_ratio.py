@@ -14,9 +14,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from bayesvm._core.linalg import exp_, normal_cdf
+from bayesvm._core.linalg import INV_SQRT_2PI, exp_, normal_cdf
 
-_INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 # Deviations beyond which the largest latent is not looked for.
 _WIDTH = 7.0
@@ -82,11 +81,15 @@ def argmax_probability(F: Tensor, s2: Tensor, n_nodes: int = 64) -> Tensor:
     return P / P.sum(1, keepdim=True)
 
 
+def dissent(votes: Tensor, n_classes: int) -> Tensor:
+    """Share of votes (S, N), class indices, that are not for the most frequent class, shape (N,)."""
+    counts = torch.stack([(votes == c).sum(0) for c in range(n_classes)], 1)
+    return 1.0 - counts.amax(1).double() / votes.shape[0]
+
+
 def variation_ratio_of_draws(f: Tensor) -> Tensor:
     """Share of the draws (S, N, C) that disagree with most about the largest latent, shape (N,)."""
-    winner = f.argmax(2)
-    votes = torch.stack([(winner == c).sum(0) for c in range(f.shape[2])], 1)
-    return 1.0 - votes.amax(1).to(f.dtype) / f.shape[0]
+    return dissent(f.argmax(2), f.shape[2]).to(f.dtype)
 
 
 def log_variation_ratio_of_draws(f: Tensor) -> Tensor:
@@ -117,7 +120,7 @@ def _winning(F: Tensor, s: Tensor, x: Tensor, weight: Tensor | None) -> Tensor:
     """Sums over nodes x, (N, Q), of weight times the density of the largest being c, (N, C)."""
     z = (x[:, None, :] - F[:, :, None]) / s[:, :, None]
     Phi = normal_cdf(z)
-    hazard = exp_(z.square_(), -0.5).mul_((_INV_SQRT_2PI / s)[:, :, None]).div_(Phi)
+    hazard = exp_(z.square_(), -0.5).mul_((INV_SQRT_2PI / s)[:, :, None]).div_(Phi)
     largest = Phi.prod(1)
     if weight is not None:
         largest *= weight

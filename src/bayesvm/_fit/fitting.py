@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
@@ -38,6 +37,7 @@ from bayesvm._fit.validation import (
     check_two_classes,
     check_weights,
     class_factors,
+    drawn_seed,
     named_columns,
 )
 from bayesvm._inference.methods import METHODS
@@ -78,12 +78,12 @@ def fitted_attributes(
         Whether ``data`` are all distinct rows; otherwise leave-one-out speaks of a sample.
     """
     ascent = trained.ascent
-    decides = METHODS[options.inference].decides
+    mean_decides = METHODS[options.inference].mean_decides
     # Draws and modes have no sites to go on from.
-    from_sites = ascent.chains is None and not decides
+    from_sites = ascent.chains is None and not mean_decides
     local = fit_local(trained.rows, ascent) if options.local and from_sites and complete else None
-    summary = summarise(trained, decides, options.own, local)
-    model = as_model(trained, scaler, summary.calibration, decides, options.own, local)
+    summary = summarise(trained, mean_decides, options.class_likelihood, local)
+    model = as_model(trained, scaler, summary.calibration, mean_decides, options.class_likelihood, local)
     return {
         "classes_": classes,
         "model_": model,
@@ -388,10 +388,6 @@ def surveyed(engine: Engine[Chunk]) -> SurveySums:
     return found
 
 
-def _seed(e: Any) -> int:
-    return int(check_random_state(e.random_state).randint(np.iinfo(np.int32).max))
-
-
 def _first_passes(e: Any, engine: Engine[Chunk], is_array: bool, reset: bool) -> _Rows:
     """Look at all rows, then draw a sample of them: of few rows, all."""
     survey = surveyed(engine)
@@ -399,12 +395,12 @@ def _first_passes(e: Any, engine: Engine[Chunk], is_array: bool, reset: bool) ->
     check_two_classes(survey.labels)
     factor = class_factors(e.class_weight, survey.labels, survey.mass)
     check_classes_left(survey.labels, survey.mass * factor, 2)
-    encoding = Encoding(survey.labels, factor, survey.extent, _seed(e))
+    encoding = Encoding(survey.labels, factor, survey.extent, drawn_seed(e.random_state))
     _set_columns(e, engine, reset)
     if survey.n_rows <= defaults.IN_MEMORY_ROWS:
         return _at_hand(engine, encoding)
     options: Options = e._options(survey.n_used, len(survey.labels), encoding.seed)
-    if METHODS[options.inference].streams is None:
+    if METHODS[options.inference].run_streamed is None:
         if is_array:
             return _at_hand(engine, encoding)
         raise ValueError(
@@ -440,7 +436,9 @@ def _with_remembered(e: Any, chunk: Chunk, memory: Memory | None, classes: npt.N
     if memory is not None:
         chunk = joined([Chunk(memory.X, classes[memory.y], memory.weight), chunk])
     engine = _in_memory(e, chunk)
-    return _at_hand(engine, Encoding(classes, np.ones(len(classes)), surveyed(engine).extent, _seed(e)))
+    return _at_hand(
+        engine, Encoding(classes, np.ones(len(classes)), surveyed(engine).extent, drawn_seed(e.random_state))
+    )
 
 
 def _sample_size(n_rows: int, n_classes: int, n_inducing: int) -> int:
@@ -471,7 +469,7 @@ def _ways_out(member: Member, in_order: bool) -> str:
     fitting = [
         name
         for name, method in METHODS.items()
-        if method.streams and method.missing(member) is None and (in_order or not method.in_order)
+        if method.run_streamed and method.missing(member) is None and (in_order or not method.in_order)
     ]
     ways = [f"use inference={fitting[0]!r}" if len(fitting) == 1 else f"use one of {fitting}"] * bool(fitting)
     return ", or ".join(ways + ["give an array"] * in_order) or "fit to fewer rows"

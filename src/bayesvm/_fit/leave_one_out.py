@@ -16,7 +16,7 @@ from bayesvm._core.grouping import grouped_pairs
 from bayesvm._core.leave_one_out import MIN_REMAINING, cavity, part_left_out
 from bayesvm._core.likelihoods import ProperLikelihood
 from bayesvm._core.likelihoods.base import dealt, dealt_latents
-from bayesvm._core.predictive import expected_softmax, in_order_of, normal_nodes
+from bayesvm._core.predictive import expected_softmax, in_order_of, normal_nodes, softmax_of_draws
 from bayesvm._fit import defaults
 from bayesvm._fit.local import LoadedLocal, LocalPart
 from bayesvm._fit.train import Trained
@@ -53,7 +53,7 @@ class ShortClasses:
 
 
 def short_classes(rows: TrainingRows, ascent: Ascent) -> ShortClasses | None:
-    """What classes owe to their rows; None unless classes of few rows have most of the weight.
+    """What classes owe to their rows (eq. 5.8); None unless classes of few rows have most of the weight.
 
     A few such classes among larger ones change little in the sums over all
     rows, and that leave-one-out speaks against them keeps probabilities cautious.
@@ -236,7 +236,7 @@ class LeaveOneOutSummary:
 
 def summarise(
     trained: Trained,
-    decides: bool = False,
+    mean_decides: bool = False,
     likelihood: ProperLikelihood | None = None,
     local: LocalPart | None = None,
 ) -> LeaveOneOutSummary:
@@ -245,7 +245,7 @@ def summarise(
     Parameters
     ----------
     trained : Trained
-    decides : bool
+    mean_decides : bool
         Whether the largest latent mean is to be the most probable class:
         then there are no offsets, and the classes of a row share a variance.
     likelihood : ProperLikelihood or None
@@ -258,10 +258,10 @@ def summarise(
     rows = trained.rows.head(n_judged)
     nearby = None if local is None else local.on(str(rows.X.device))
     # Where rows were elsewhere, those at hand do not say how many a class has.
-    known = trained.taught is None and trained.elsewhere == 0.0
+    known = trained.taught is None and trained.outside_weight == 0.0
     short = short_classes(trained.rows, trained.ascent) if known else None
     loo = leave_one_out(rows, trained.ascent, nearby, short)
-    if decides:
+    if mean_decides:
         loo = replace(loo, s2=pooled(loo.s2))
     affordable = max(_FEWEST_CALIBRATION_ROWS, _CALIBRATION_NUMBERS // rows.n_classes + 1)
     n = min(len(rows), _CALIBRATION_ROWS, affordable)
@@ -275,11 +275,11 @@ def summarise(
                 spread[:n],
                 rows.y[:n],
                 rows.weight[:n],
-                not decides,
+                not mean_decides,
                 short is not None,
                 _enough(trained, n),
             )
-        proba = _probabilities(loo, calibration, likelihood, decides)
+        proba = _probabilities(loo, calibration, likelihood, mean_decides)
     y = rows.y.cpu().numpy()
     weight = rows.weight.to(torch.float64).cpu().numpy()
     total = weight.sum()
@@ -309,7 +309,7 @@ def _enough(trained: Trained, n_rows: int) -> Tensor | None:
     weight = rows.weight.double()
     seen = weight.new_zeros(rows.n_classes).index_add_(0, rows.y, weight)
     # What is at hand, with one row more for every class, says what is elsewhere.
-    members = seen + (seen + 1.0) * (trained.elsewhere / float(weight.sum()))
+    members = seen + (seen + 1.0) * (trained.outside_weight / float(weight.sum()))
     return members >= FEWEST_OF_CLASS
 
 
@@ -317,7 +317,7 @@ def probabilities_left_out(
     rows: TrainingRows,
     ascent: Ascent,
     calibration: Calibration,
-    decides: bool = False,
+    mean_decides: bool = False,
     likelihood: ProperLikelihood | None = None,
 ) -> FloatArray:
     """Class probabilities of rows without themselves under a calibration that is known, shape (M, C).
@@ -325,14 +325,14 @@ def probabilities_left_out(
     The rows are any of a fit. Those of weight zero took no part: theirs are predictions.
     """
     loo = leave_one_out(rows, ascent, complete=False)
-    if decides:
+    if mean_decides:
         loo = replace(loo, s2=pooled(loo.s2))
     with torch.no_grad():
-        return _probabilities(loo, calibration, likelihood, decides)
+        return _probabilities(loo, calibration, likelihood, mean_decides)
 
 
 def _probabilities(
-    loo: LeaveOneOut, calibration: Calibration, likelihood: ProperLikelihood | None, decides: bool
+    loo: LeaveOneOut, calibration: Calibration, likelihood: ProperLikelihood | None, mean_decides: bool
 ) -> FloatArray:
     """Class probabilities of every row without it, shape (M, C)."""
     offset = loo.F.new_tensor(calibration.offset)
@@ -341,20 +341,16 @@ def _probabilities(
     for i in range(0, loo.F.shape[0], size):
         part = slice(i, i + size)
         if loo.deviations is not None:
-            f = loo.F[part, :, None] + calibration.spread**0.5 * loo.deviations[part]
-            p = _at_draws(f.permute(2, 0, 1), calibration, likelihood)
+            F, d = loo.F[part], loo.deviations[part].permute(2, 0, 1)
+            if likelihood is not None:
+                p = likelihood.conditional(F + d).mean(0)
+            else:
+                p = softmax_of_draws(F, d, calibration.temperature, calibration.spread, offset).mean(0)
         elif likelihood is None:
             variances = calibration.spread * loo.s2[part]
             p = expected_softmax(loo.F[part] + offset, variances, calibration.temperature, _NODES)
-            p = in_order_of(loo.F[part], p) if decides else p
+            p = in_order_of(loo.F[part], p) if mean_decides else p
         else:
             p = likelihood.probabilities(loo.F[part], loo.s2[part]).proba
         proba[part] = p.cpu().numpy()
     return proba
-
-
-def _at_draws(f: Tensor, calibration: Calibration, likelihood: ProperLikelihood | None) -> Tensor:
-    """Class probabilities averaged over equally likely latents (S, n, C)."""
-    if likelihood is not None:
-        return likelihood.conditional(f).mean(0)
-    return torch.softmax(calibration.temperature * (f + f.new_tensor(calibration.offset)), 2).mean(0)

@@ -141,7 +141,7 @@ def remember(trained: Trained, data: CanonicalRows, model: Model, learned_from: 
         Rows that the kernel was learned from.
     """
     taught = trained.taught
-    if len(data.y) <= _MEMORY_ROWS and taught is None and not trained.elsewhere:
+    if len(data.y) <= _MEMORY_ROWS and taught is None and not trained.outside_weight:
         return Memory(data.X, data.y, data.weight, None, None, learned_from)
     order = np.argsort(_arrival(row_keys(model.scaler.transform(data.X), data.y), data.weight))
     kept, gone = np.sort(order[:_MEMORY_ROWS]), np.sort(order[_MEMORY_ROWS:])
@@ -149,7 +149,7 @@ def remember(trained: Trained, data: CanonicalRows, model: Model, learned_from: 
         if taught is None:
             natural = trained.ascent.natural
             prior = Natural.prior(natural.linear.shape[0], trained.rows.Lz)
-            base = prior.towards(natural, _share_gone(data.weight, gone, trained.elsewhere))
+            base = prior.towards(natural, _share_gone(data.weight, gone, trained.outside_weight))
         else:
             base = _with_sites(taught, trained, gone)
     return Memory(
@@ -171,9 +171,9 @@ def _arrival(key: npt.NDArray[np.int64], weight: FloatArray) -> FloatArray:
     return -np.log1p(-(key.astype(np.float64) / 2.0**63).clip(max=1.0 - 2.0**-53)) / weight
 
 
-def _share_gone(weight: FloatArray, gone: npt.NDArray[np.int64], elsewhere: float) -> float:
+def _share_gone(weight: FloatArray, gone: npt.NDArray[np.int64], outside_weight: float) -> float:
     """Share of the weight in rows that are not kept, or were never at hand."""
-    return float((weight[gone].sum() + elsewhere) / (weight.sum() + elsewhere))
+    return float((weight[gone].sum() + outside_weight) / (weight.sum() + outside_weight))
 
 
 def _with_sites(base: Natural, trained: Trained, gone: npt.NDArray[np.int64]) -> Natural:

@@ -89,7 +89,7 @@ class Featurise:
 
 
 @dataclass(frozen=True)
-class Below:
+class KeyThreshold:
     """The rows whose content keys are below a number: a random share of them, whatever the chunks."""
 
     key: int

@@ -48,7 +48,7 @@ def train_on_chunks(
         Usually that of the sample.
     n_rows : int
         Rows of positive weight.
-    options, start, progress : as for ``training.train``
+    options, start, progress : as for ``train.train``
     """
     standardise = Standardise(encoding, scaler, options.device, options.dtype)
 

@@ -16,11 +16,11 @@ from bayesvm._core.gaussian import Gaussian, Natural
 from bayesvm._core.sites import Statistics
 from bayesvm._fit.engine import Chunk, Engine, changed
 from bayesvm._fit.passes import InParts
-from bayesvm._fit.prepare import PART_ROWS, Below, Featurise, Standardise, kept_bytes
+from bayesvm._fit.prepare import PART_ROWS, Featurise, KeyThreshold, Standardise, kept_bytes
 from bayesvm._fit.rows import mix
 from bayesvm._inference.blocks import Block, TrainingRows
 from bayesvm._inference.rivals import BlockSites, RivalRule
-from bayesvm._inference.task import Evaluation, InMemory, Sweepable, evaluate
+from bayesvm._inference.task import InMemory, PassResult, Sweepable, evaluate
 
 # --- Minibatches of rows that are read one after the other, whatever chunks they come in.
 
@@ -185,7 +185,7 @@ _MOST = 0.5
 
 @dataclass(frozen=True)
 class StreamedRows:
-    """All rows of a fit under a kernel and inducing points (``inference.sweepable.Sweepable``).
+    """All rows of a fit under a kernel and inducing points (``_inference.task.Sweepable``).
 
     Attributes
     ----------
@@ -200,7 +200,7 @@ class StreamedRows:
     n_rows : int
     total_weight : float
     checksum : int
-        Of all rows (``passes.sample.SampleSums``); every sweep over all of them must find it again.
+        Of all rows (``passes.SampleSums``); every sweep over all of them must find it again.
     """
 
     engine: Engine[Chunk]
@@ -214,7 +214,7 @@ class StreamedRows:
     @cached_property
     def _items(self) -> Engine[Any]:
         """What passes start from: features, standardised rows or chunks."""
-        return self.engine.kept(_InTurn(self.steps[: self.n_kept])) if self.n_kept else self.engine
+        return self.engine.kept(_Pipeline(self.steps[: self.n_kept])) if self.n_kept else self.engine
 
     @property
     def _left(self) -> tuple[Any, ...]:
@@ -227,7 +227,7 @@ class StreamedRows:
             return InMemory(self.known.standing_for(self.total_weight))
         return self if n >= self.n_rows else _Share(self, int(n / self.n_rows * 2.0**63))
 
-    def evaluate(self, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> Evaluation:
+    def evaluate(self, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> PassResult:
         """One pass over all rows; the sites are those of the sample.
 
         Raises
@@ -239,18 +239,18 @@ class StreamedRows:
 
     def evaluate_some(
         self, rule: RivalRule, q: Gaussian, base: Natural, sweep: int, below: int | None
-    ) -> Evaluation:
+    ) -> PassResult:
         """The same from the rows whose hashes are below a number, standing for all."""
         work: Any = Sweep(rule, q, sweep)
         steps = list(self._left)
         if below is not None:
             if steps:  # features of the others are not computed
-                steps.insert(-1, Below(below))
+                steps.insert(-1, KeyThreshold(below))
             else:
-                work = _InTurn((Below(below), work))
+                work = _Pipeline((KeyThreshold(below), work))
         if steps:
             parts = PART_ROWS if q.m.device.type == "cpu" else _PART_ROWS_ACCELERATOR
-            work = InParts(_InTurn(tuple(steps)), work, parts)
+            work = InParts(_Pipeline(tuple(steps)), work, parts)
         sums = self._items.total(work)
         if below is None and int(sums.checksum) % 2**64 != self.checksum:
             raise ValueError(changed("values or labels differ from those that the sample was drawn from"))
@@ -258,7 +258,7 @@ class StreamedRows:
         if below is not None:
             sums = sums.times(self.total_weight / float(sums.weight))
         target = Natural(sums.precision.add_(base.precision), sums.linear.add_(base.linear))
-        return Evaluation(float(sums.value), target, evaluate(self.known, rule, q, base, sweep).sites)
+        return PassResult(float(sums.value), target, evaluate(self.known, rule, q, base, sweep).sites)
 
     def batches(self, size: int, seed: int, epoch: int) -> Iterator[Block]:
         """Minibatches in the order of reading, mixed over some tens of thousands of rows.
@@ -276,7 +276,7 @@ class StreamedRows:
         if not self._left:
             yield item
             return
-        prepare = _InTurn(self._left)
+        prepare = _Pipeline(self._left)
         for start in range(0, item[0].shape[0], PART_ROWS):
             yield prepare(type(item)(*(column[start : start + PART_ROWS] for column in item)))
 
@@ -303,7 +303,7 @@ class _Share:
     def first(self, n: int) -> Sweepable:
         return self.whole.first(n)
 
-    def evaluate(self, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> Evaluation:
+    def evaluate(self, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> PassResult:
         return self.whole.evaluate_some(rule, q, base, sweep, self.below)
 
     def batches(self, size: int, seed: int, epoch: int) -> Iterator[Block]:
@@ -338,7 +338,7 @@ def streamed(
 
 
 @dataclass(frozen=True)
-class _InTurn:
+class _Pipeline:
     """One step after the other: what lies between is gone when the next chunk comes."""
 
     steps: tuple[Any, ...]

@@ -62,17 +62,17 @@ class Options:
     member : Member
         Likelihood, rival rule and mode.
     inference : str
-        A name in ``inference.methods.METHODS``.
+        A name in ``_inference.methods.METHODS``.
     settings : Settings
         What the method is told.
     hyperparameters : str
         What kernel parameters maximise; "fixed": nothing.
     n_inducing : int
-    choose : callable
+    select_inducing : callable
         Inducing points from standardised rows, their weights and ``n_inducing``.
     device : str
     dtype : torch.dtype
-    own : ProperLikelihood or None
+    class_likelihood : ProperLikelihood or None
         The likelihood whose class probabilities are used; None: the calibrated softmax.
     local : bool
         Whether leave-one-out may add a local part.
@@ -86,8 +86,8 @@ class Options:
     n_inducing: int
     device: str
     dtype: torch.dtype
-    choose: Callable[[Tensor, Tensor, int], Tensor] = choose_inducing
-    own: ProperLikelihood | None = None
+    select_inducing: Callable[[Tensor, Tensor, int], Tensor] = choose_inducing
+    class_likelihood: ProperLikelihood | None = None
     local: bool = False
 
 
@@ -104,7 +104,7 @@ class Trained:
     interrupted : bool
     taught : Natural or None
         What rows that are no longer there taught q.
-    elsewhere : float
+    outside_weight : float
         Weight of the rows that q was fitted to and that are not among ``rows``.
     """
 
@@ -113,7 +113,7 @@ class Trained:
     kernel_curve: list[float]
     interrupted: bool
     taught: Natural | None = None
-    elsewhere: float = 0.0
+    outside_weight: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def train(
     key = torch.as_tensor(data.key).to(options.device)
     kernel = options.kernel
     if start is None:
-        params, Z, q = kernel.init(X), options.choose(X, weight, options.n_inducing), None
+        params, Z, q = kernel.init(X), options.select_inducing(X, weight, options.n_inducing), None
     else:
         loaded = start.on(options.device, options.dtype)
         params, Z, q = loaded.params, loaded.Z, Natural.of(loaded.q)
@@ -301,16 +301,16 @@ def infer(
 
     ``everything`` is there where the rows of the task are a sample of it.
     """
-    elsewhere = 0.0
+    outside_weight = 0.0
     if everything is not None:
         total = everything.total_weight
         beyond = total - float(task.rows.weight.sum())
-        elsewhere = beyond if beyond > _ROUNDING * total else 0.0
+        outside_weight = beyond if beyond > _ROUNDING * total else 0.0
 
     def report(step: Step) -> bool:
         def state() -> Trained:
             rows, ascent = step.state()
-            return Trained(rows, ascent, kernel_curve, False, taught, elsewhere)
+            return Trained(rows, ascent, kernel_curve, False, taught, outside_weight)
 
         return progress(replace(step, state=state))
 
@@ -318,9 +318,9 @@ def infer(
     if everything is None:
         rows, ascent = how.run(task, report)
     else:
-        assert how.streams is not None  # or the fit would have been refused
-        rows, ascent = how.streams(task, everything, report)
-    return Trained(rows, ascent, kernel_curve, interrupted or ascent.interrupted, taught, elsewhere)
+        assert how.run_streamed is not None  # or the fit would have been refused
+        rows, ascent = how.run_streamed(task, everything, report)
+    return Trained(rows, ascent, kernel_curve, interrupted or ascent.interrupted, taught, outside_weight)
 
 
 def _carried(learned: Learned, rows: TrainingRows) -> Natural:
@@ -348,7 +348,7 @@ def as_model(
     trained: Trained,
     scaler: Scaler,
     calibration: Calibration,
-    decides: bool,
+    mean_decides: bool,
     likelihood: ProperLikelihood | None,
     local: LocalPart | None = None,
 ) -> Model:
@@ -369,7 +369,7 @@ def as_model(
         draws=None if chains is None else to_numpy(chains.merged()),
         centred=chains is not None and chains.centred,
         likelihood=likelihood,
-        pooled=decides,
+        pooled=mean_decides,
         local=local,
     )
 

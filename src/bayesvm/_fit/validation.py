@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils import check_random_state
 
 from bayesvm._fit.engine import Chunk
 
@@ -235,3 +236,8 @@ def check_weights(sample_weight: Any, n_rows: int, where: str = "sample_weight")
         bad = weight[~(np.isfinite(weight) & (weight >= 0))][0]
         raise ValueError(f"{where}: weights must be finite and not negative; one given is {bad:g}")
     return weight
+
+
+def drawn_seed(random_state: Any) -> int:
+    """A seed from what scikit-learn takes as a random state."""
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

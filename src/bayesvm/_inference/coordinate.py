@@ -14,10 +14,10 @@ from bayesvm._inference.blocks import TrainingRows
 from bayesvm._inference.rivals import RivalRule
 from bayesvm._inference.task import (
     Ascent,
-    Evaluation,
     InMemory,
     Method,
     Outcome,
+    PassResult,
     Sites,
     Sweepable,
     Task,
@@ -112,7 +112,7 @@ def _safeguarded(
     """Deterministic sites and a true bound: a step that lowers the bound is halved."""
     prior, centre = base_gaussian(base, rule)
     natural, q = start.posterior(centre)
-    now: Evaluation | None = None
+    now: PassResult | None = None
     curve, probe, rho = list[float](), probe_features(rows.known), _FIRST_STEP
     enough = tol * _BOUND_SHARE * rows.total_weight
     converged = interrupted = False
@@ -258,4 +258,4 @@ def _run_over(task: Task, all_rows: Sweepable, progress: Progress) -> Outcome:
     return Outcome(rows, ascent)
 
 
-METHOD = Method(_run, max_iter=60, missing=needs_positive_sites, streams=_run_over)
+METHOD = Method(_run, max_iter=60, missing=needs_positive_sites, run_streamed=_run_over)

@@ -236,7 +236,7 @@ def ascend(
     problem = ModeProblem(rows, mode, base, fitc)
     _, centre = base_gaussian(base, rule)
     _, q = start.posterior(centre)
-    climb = _Climb(problem, q.m)
+    search = _ModeSearch(problem, q.m)
     enough = max(
         tol * (_GAP_SHARE if mode.separable else _GAP_SHARE_JOINT), _ROUNDING * torch.finfo(q.m.dtype).eps
     )
@@ -244,13 +244,13 @@ def ascend(
     converged = interrupted = False
 
     def state() -> Ascent:
-        return _around(climb, rule, q, _Record(curve, converged, interrupted))
+        return _around(search, rule, q, _Record(curve, converged, interrupted))
 
     try:
         for sweep in range(1, max_iter + 1):
-            change = climb.sweep()
-            curve.append(climb.bound)
-            converged = climb.gap() <= enough
+            change = search.sweep()
+            curve.append(search.bound)
+            converged = search.gap() <= enough
             stop = progress(Step("posterior", sweep, max_iter, curve[-1], change, state))
             if stop or converged or change == 0.0:
                 break
@@ -259,7 +259,7 @@ def ascend(
     return state()
 
 
-class _Look(NamedTuple):
+class _NewtonStep(NamedTuple):
     """The result of one pass over the rows at a given mean.
 
     Attributes
@@ -279,7 +279,7 @@ class _Look(NamedTuple):
     cost: Tensor
 
 
-class _Climb:
+class _ModeSearch:
     """The mean on its way to the mode.
 
     Attributes
@@ -298,7 +298,7 @@ class _Climb:
         self._dual = torch.full_like(self._width, -math.inf)
         self._slack = _INNER_SLACK
 
-    def look(self) -> _Look:
+    def newton_step(self) -> _NewtonStep:
         """The step from here; the slopes may raise the dual value."""
         problem, y = self.problem, self.problem.rows.y
         terms = problem.smoothed(self.F, self._width)
@@ -311,20 +311,20 @@ class _Climb:
             self._dual = torch.maximum(self._dual, problem.dual(alpha, image))
         linear = problem.fold(problem.total(terms.slope * self.F))
         cost = linear - problem.at(self.F) - problem.conjugate(terms.slope)
-        return _Look(d, dF, slope, problem.fold((downhill * d).sum(1)), cost)
+        return _NewtonStep(d, dF, slope, problem.fold((downhill * d).sum(1)), cost)
 
     def sweep(self) -> float:
         """One step and a smaller width; gives the RMS change of the latents."""
-        problem, look = self.problem, self.look()
-        t = _line_search(problem, self.m, self.F, look, self._width)
-        dF = t * look.dF
-        self.m, self.F = self.m + t.expand(look.d.shape[0])[:, None] * look.d, self.F + dF
-        settled = look.promise < _SETTLED * look.cost
-        waiting = look.promise > _MOVING * look.cost
+        problem, newton = self.problem, self.newton_step()
+        t = _line_search(problem, self.m, self.F, newton, self._width)
+        dF = t * newton.dF
+        self.m, self.F = self.m + t.expand(newton.d.shape[0])[:, None] * newton.d, self.F + dF
+        settled = newton.promise < _SETTLED * newton.cost
+        waiting = newton.promise > _MOVING * newton.cost
         if not problem.mode.separable:
             # An inexact step promises too little. Where smoothing costs next
             # to nothing of the gap, the step has to become better instead.
-            rough = look.cost < _ROUGH * (self._objective() - self._dual)
+            rough = newton.cost < _ROUGH * (self._objective() - self._dual)
             waiting = waiting | rough
             self._slack = max(_LEAST_SLACK, _SHARPER * self._slack) if bool(rough) else _INNER_SLACK
         factor = torch.where(waiting, 1.0, torch.where(settled, _FAST, _SLOW))
@@ -364,23 +364,23 @@ def _direction(
     return d, problem.latents(d)
 
 
-def _line_search(problem: ModeProblem, m: Tensor, F: Tensor, look: _Look, width: Tensor) -> Tensor:
+def _line_search(problem: ModeProblem, m: Tensor, F: Tensor, newton: _NewtonStep, width: Tensor) -> Tensor:
     """How far to go, shape (G,): Newton's method in one dimension, kept between known ends.
 
     Latents are linear in the step, so that a trial needs no features.
     """
-    away, along = problem.quadratic(m, look.d)
-    first = -look.promise
+    away, along = problem.quadratic(m, newton.d)
+    first = -newton.promise
     t = torch.ones_like(first)
     low, high = torch.zeros_like(t), torch.full_like(t, math.inf)
     found = torch.zeros_like(t, dtype=torch.bool)
     for _ in range(_LINE_TRIALS):
-        terms = problem.smoothed(F + t * look.dF, width)
-        rise = away + t * along - problem.fold(problem.total(terms.slope * look.dF))
+        terms = problem.smoothed(F + t * newton.dF, width)
+        rise = away + t * along - problem.fold(problem.total(terms.slope * newton.dF))
         found = rise.abs() <= _LINE_SLACK * first.abs()
         if bool(found.all()):
             break
-        bend = along + problem.fold(problem.total(terms.bent(look.dF) * look.dF))
+        bend = along + problem.fold(problem.total(terms.bent(newton.dF) * newton.dF))
         low, high = torch.where(rise <= 0.0, t, low), torch.where(rise > 0.0, t, high)
         new = torch.minimum(t - rise / bend.clamp_min(_TINY), 4.0 * t)
         middle = 0.5 * (low + torch.where(high.isinf(), 4.0 * low, high))
@@ -397,27 +397,27 @@ class _Record(NamedTuple):
     interrupted: bool
 
 
-def _around(climb: _Climb, rule: RivalRule, start: Gaussian, record: _Record) -> Ascent:
+def _around(search: _ModeSearch, rule: RivalRule, start: Gaussian, record: _Record) -> Ascent:
     r"""The mode as the mean of a q whose sites can be left out one by one (eq. 8.24).
 
     Precisions are those a variational fit with this mean would have, slopes
     are those of the mode: :math:`G = \text{slope} + W F`.
     """
-    problem, rows = climb.problem, climb.problem.rows
-    J = climb.m.shape[0]
-    slope = climb.look().slope
-    q, precision, W = Gaussian(climb.m, start.R), problem.base.precision, torch.zeros_like(slope)
+    problem, rows = search.problem, search.problem.rows
+    J = search.m.shape[0]
+    slope = search.newton_step().slope
+    q, precision, W = Gaussian(search.m, start.R), problem.base.precision, torch.zeros_like(slope)
     for step in range(_COVARIANCE_STEPS):
         now = evaluate(rows, rule, q, problem.base, 0)
         rho = 1.0 if step == 0 else _COVARIANCE_DAMPING
         precision = torch.lerp(precision, now.target.precision, rho)
         W = torch.lerp(W, now.sites.dense(slice(None), J)[0], rho)
-        before, q = q, Gaussian(climb.m, linalg.cholesky_precision(precision))
+        before, q = q, Gaussian(search.m, linalg.cholesky_precision(precision))
         if float((q.R - before.R).norm()) < rho * _COVARIANCE_TOLERANCE * float(q.R.norm()):
             break
     # The slopes make the end of the next step, nearly. What is between that
     # and here goes back into them, by as much as the rows can hold.
-    left = problem.downhill(climb.m, problem.pulled_back(slope))
+    left = problem.downhill(search.m, problem.pulled_back(slope))
     beyond = precision - problem.base.precision
     x = conjugate_gradients(
         lambda v: (beyond @ v.unsqueeze(-1)).squeeze(-1),
@@ -426,7 +426,7 @@ def _around(climb: _Climb, rule: RivalRule, start: Gaussian, record: _Record) ->
         _RETURN_STEPS,
         _RETURN_SLACK,
     )
-    G = slope + W * (climb.F - problem.latents(x))
+    G = slope + W * (search.F - problem.latents(x))
     return Ascent(
         q=q,
         natural=Natural.of(q),
@@ -435,7 +435,7 @@ def _around(climb: _Climb, rule: RivalRule, start: Gaussian, record: _Record) ->
         n_iter=len(record.curve),
         converged=record.converged,
         interrupted=record.interrupted,
-        gap=climb.gap(),
+        gap=search.gap(),
     )
 
 
@@ -468,4 +468,4 @@ def _run(task: Task, progress: Progress) -> Outcome:
     return Outcome(rows, ascent)
 
 
-METHOD = Method(_run, max_iter=100, missing=_missing, approximations=("dtc", "fitc"), decides=True)
+METHOD = Method(_run, max_iter=100, missing=_missing, approximations=("dtc", "fitc"), mean_decides=True)

@@ -46,7 +46,7 @@ class GibbsChains:
                 self.f[:, block.rows] += residual.sqrt()[:, None] * noise[:, block.rows]
 
     def advance(self) -> None:
-        """One sweep."""
+        """One sweep: scales, inducing values, latents (eqs. 8.30, 8.32, 8.33)."""
         K, N, J = self.f.shape
         P = self.v.shape[2]
         sites = self._likelihood.drawn_sites(self._rows.y, self.f, self._rows.weight, self._generator)

@@ -102,4 +102,4 @@ def _run_over(task: Task, all_rows: Sweepable, progress: Progress) -> Outcome:
     return Outcome(rows, ascent)
 
 
-METHOD = Method(_run, max_iter=60, missing=needs_positive_sites, streams=_run_over, in_order=True)
+METHOD = Method(_run, max_iter=60, missing=needs_positive_sites, run_streamed=_run_over, in_order=True)

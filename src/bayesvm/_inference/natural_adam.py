@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bayesvm._core import gaussian, linalg
 from bayesvm._core.elbo import elbo
-from bayesvm._core.features import DifferentiableFeatures
+from bayesvm._core.features import DifferentiableFeatures, feature_gradient
 from bayesvm._core.gaussian import Gaussian, Natural
 from bayesvm._core.kernels.base import Params
 from bayesvm._core.sites import dense_precision
@@ -130,8 +130,8 @@ class NaturalAdam:
                 uphill = (slope.mT @ A).add_(base.linear).sub_(_times(base.precision, q.m))
                 self._move_q(gap, uphill, self._natural_rate)
         if move_rest and self._free:
-            by_A = (slope @ q.m).sub_((W[:, :, None] * SA).sum(1))
-            grads = features.gradient(self._free, by_A, -0.5 * W.sum(1))
+            adjoints = feature_gradient(A, None, W, slope, q.m, self._S, SA)
+            grads = features.gradient(self._free, *adjoints)
             self._adam.along(grads, self._rate)
         return torch.dot(weight, value)
 

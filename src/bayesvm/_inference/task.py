@@ -44,7 +44,7 @@ class Sites(NamedTuple):
         return zero.scatter_add(1, index, self.W[rows]), zero.scatter_add(1, index, self.G[rows])
 
 
-class Evaluation(NamedTuple):
+class PassResult(NamedTuple):
     """What one pass over the rows under q gives."""
 
     value: float
@@ -86,7 +86,7 @@ class Ascent(NamedTuple):
     chains: Chains | None = None
 
 
-def evaluate(rows: TrainingRows, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> Evaluation:
+def evaluate(rows: TrainingRows, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> PassResult:
     """Expected log-likelihood, the natural parameters q should move to, and the sites."""
     J, P = q.m.shape
     sums = Statistics.zeros(J, P, q.m)
@@ -99,7 +99,7 @@ def evaluate(rows: TrainingRows, rule: RivalRule, q: Gaussian, base: Natural, sw
         parts.append(Sites(sites.classes, sites.W, sites.G))
     # In place: with many classes another copy would cost as much as the sums.
     target = Natural(sums.precision.add_(base.precision), sums.linear.add_(base.linear))
-    return Evaluation(float(value), target, _join(parts))
+    return PassResult(float(value), target, _join(parts))
 
 
 def _join(parts: list[Sites]) -> Sites:
@@ -141,7 +141,7 @@ class Sweepable(Protocol):
         """About n rows, a random sample, whose weights stand for all rows."""
         ...
 
-    def evaluate(self, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> Evaluation:
+    def evaluate(self, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> PassResult:
         """Value and natural parameters of all rows under q, and the sites of the known ones."""
         ...
 
@@ -167,7 +167,7 @@ class InMemory:
     def first(self, n: int) -> Sweepable:
         return InMemory(self.known.first(n))
 
-    def evaluate(self, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> Evaluation:
+    def evaluate(self, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> PassResult:
         return evaluate(self.known, rule, q, base, sweep)
 
     def batches(self, size: int, seed: int, epoch: int) -> Iterator[Block]:
@@ -292,10 +292,10 @@ class Method:
     approximations : tuple of str
         What inducing points may stand for, the default first: "variational",
         "dtc" or "fitc".
-    decides : bool
+    mean_decides : bool
         Whether the largest latent mean is meant to decide: class
         probabilities then have no offsets and one variance for all classes.
-    streams : callable or None
+    run_streamed : callable or None
         The same where the rows of the task are a sample of those that q is
         fitted to, which are then given beside it; None: it needs them all.
     in_order : bool
@@ -308,6 +308,6 @@ class Method:
     learns_kernel: bool = False
     missing: Callable[[Member], str | None] = _needs_nothing
     approximations: tuple[str, ...] = ("variational",)
-    decides: bool = False
-    streams: Callable[[Task, Sweepable, Progress], Outcome] | None = None
+    mean_decides: bool = False
+    run_streamed: Callable[[Task, Sweepable, Progress], Outcome] | None = None
     in_order: bool = False

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bayesvm._core.predictive import expected_softmax, predictive_moments
 from bayesvm.active import _scores
-from bayesvm.active._scores import entropy_scores, margin_scores, softmax_entropy_scores
+from bayesvm.active._scores import entropy_scores, is_fitted, margin_scores, softmax_entropy_scores
 from bayesvm.active._shortlist import can_screen, screened, shortlisted, top
 
 # --- A batch of rows that differ: each is asked for what the others would leave unknown.
@@ -280,7 +280,7 @@ class BatchByVariationRatio:
             if batch.least >= ratios[-1]:  # no row beyond could be worth more
                 return batch.rows
         scores = _masked(_variation_ratio(classifier, X), eligible)
-        if not _is_fitted(classifier):
+        if not is_fitted(classifier):
             return top(scores, n, rng)
         return greedy_batch(scores, _covariance(classifier, X), n, rng).rows
 
@@ -289,7 +289,7 @@ class BatchByVariationRatio:
     ) -> Choice:
         """The same rows with the utilities of all."""
         scores = _masked(_variation_ratio(classifier, X), eligible)
-        if not _is_fitted(classifier):
+        if not is_fitted(classifier):
             return _with_repeated(top(scores, n, rng), scores)
         batch = greedy_batch(scores, _covariance(classifier, X), n, rng, first_look=len(scores))
         utilities = np.full((len(batch.rows), len(scores)), np.nan)
@@ -327,11 +327,6 @@ def _with_repeated(rows: IntArray, scores: FloatArray) -> Choice:
     return Choice(rows, utilities)
 
 
-def _is_fitted(classifier: Any) -> bool:
-    """False for a scikit-activeml wrapper whose estimator could not be fitted, say to one class."""
-    return bool(getattr(classifier, "is_fitted_", True))
-
-
 def _covariance(classifier: Any, X: Any) -> PosteriorCovariance:
     inner, rows = _scores.unwrapped(classifier, X)
     if not hasattr(inner, "model_"):
@@ -351,7 +346,7 @@ def _mutual_information(classifier: Any, X: Any) -> FloatArray:
 
 
 def _softmax_entropy(classifier: Any, X: Any) -> FloatArray:
-    if not _is_fitted(classifier):
+    if not is_fitted(classifier):
         return np.zeros(len(X))
     moments = _scores.latent_moments(classifier, X)
     if moments is None:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from scipy.special import entr, log_softmax
 
-from bayesvm._core.variation_ratio import variation_ratio
+from bayesvm._core.variation_ratio import dissent, variation_ratio
 
 FloatArray = npt.NDArray[np.floating]
 # Rows whose probabilities are integrated at a time: what they need stays in a processor's cache.
@@ -121,9 +121,7 @@ def vote_scores(probabilities: Any) -> FloatArray:
     [0.333]
     """
     p = _probabilities(probabilities, 3)
-    winners = p.argmax(2)
-    counts = np.stack([(winners == c).sum(0) for c in range(p.shape[2])], 1)
-    return np.asarray(1.0 - counts.max(1) / len(p))
+    return dissent(torch.from_numpy(p.argmax(2)), p.shape[2]).numpy()
 
 
 def checked_moments(mean: Any, variance: Any) -> tuple[FloatArray, FloatArray]:
@@ -218,7 +216,7 @@ def disagreement(classifier: Any, X: Any, information: bool) -> FloatArray:
     TypeError
         If the classifier is one model without a posterior.
     """
-    if not _fitted(classifier):
+    if not is_fitted(classifier):
         return np.zeros(len(X))  # nothing is known: all rows are alike
     inner, rows = unwrapped(classifier, X)
     if information and hasattr(inner, "uncertainty"):
@@ -238,6 +236,6 @@ def disagreement(classifier: Any, X: Any, information: bool) -> FloatArray:
     return mutual_information_scores(drawn) if information else vote_scores(drawn)
 
 
-def _fitted(classifier: Any) -> bool:
+def is_fitted(classifier: Any) -> bool:
     """False for a scikit-activeml wrapper whose estimator could not be fitted, say to one class."""
     return bool(getattr(classifier, "is_fitted_", True))

@@ -36,7 +36,7 @@ def lazily(predictor: Any, method: str, X: Any, columns: Any) -> Any:
     method : str
         Name of a method that gives one number or label, or one row, for each row.
     X : Dask array or data frame
-        Its columns have been checked (``inputs.check_columns``).
+        Its columns have been checked (``_inputs.check_columns``).
     columns : array-like or None
         One name for every column of the result; None if it has one dimension.
 

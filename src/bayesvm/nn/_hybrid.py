@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from bayesvm._files import replacing
 from bayesvm._version import __version__
+from bayesvm.metrics import log_probability
 from bayesvm.nn._head import BayesianSVMHead
 from bayesvm.nn._hybrid_inputs import (
     Data,
@@ -254,7 +255,7 @@ class HybridClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Logarithms of the class probabilities, finite even where those vanish."""
-        return np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
+        return log_probability(self.predict_proba(X))
 
     def predict_latent(self, X: Any) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of each class's latent function.

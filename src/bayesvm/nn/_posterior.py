@@ -208,7 +208,7 @@ class NaturalPosterior(nn.Module):
     def advance(
         self, pending: list[Pending], scale: float, weight: Tensor | float, draw: Draw, length: float
     ) -> None:
-        """The damped step; the weight of the KL is that of what q was and of the prior (eq. 9.7)."""
+        """The damped step; the weight of the KL is that of what q was and of the prior (eqs. 9.6, 9.7)."""
         parts = zip(*(p.sites for p in pending), strict=True)
         sites = pending[0].sites if len(pending) == 1 else PairSites(*map(torch.cat, parts))
         keep, step = 1.0 - length * weight, length * scale

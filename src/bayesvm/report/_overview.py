@@ -11,11 +11,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bayesvm._formatting import between, count, number, percent, plural, quoted, rate, shorten, tied
 from bayesvm._version import __version__
 from bayesvm.report._figures import training_figure
 from bayesvm.report._leakage import skill
-from bayesvm.report._quality import baseline_log_loss, for_headline
+from bayesvm.report._quality import for_headline
 
 if TYPE_CHECKING:
     from bayesvm.report._pitfall import Pitfall
@@ -104,7 +106,8 @@ def _interruption(fit: TableFit) -> list[str]:
 
 def _improbable(judged: Evaluation, known: Evaluation) -> list[str]:
     """Whether the probabilities are worth no more than the shares of the classes."""
-    loss, base = judged.log_loss.value, baseline_log_loss(judged, known)
+    base = judged.log_loss_of_shares(*np.unique(known.labels, return_counts=True))
+    loss = judged.log_loss.value
     if loss < base:
         return []
     return [

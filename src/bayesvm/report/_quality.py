@@ -55,14 +55,6 @@ def described(evaluation: Evaluation) -> str:
     return f"the {rows}, each predicted as if the model had not seen it (leave-one-out)"
 
 
-def baseline_log_loss(judged: Evaluation, known: Evaluation) -> float:
-    """Log-loss on the judged rows of always giving every class its share among the known ones."""
-    classes, counts = np.unique(known.labels, return_counts=True)
-    share = counts / counts.sum()
-    own = share[np.searchsorted(classes, judged.labels)]
-    return float(-np.log(own).mean())
-
-
 # --- Accuracy and log-loss, with intervals and a baseline.
 
 
@@ -70,7 +62,7 @@ def quality_section(fit: TableFit) -> SimpleNamespace:
     """How good the model is, on rows it had not seen and by leave-one-out."""
     judged = for_headline(fit)
     evaluations = [fit.leave_one_out] if fit.heldout is None else [fit.heldout, fit.leave_one_out]
-    base_loss = baseline_log_loss(judged, fit.leave_one_out)
+    base_loss = judged.log_loss_of_shares(*np.unique(fit.leave_one_out.labels, return_counts=True))
     # Name, which way is better, and for each evaluation and without a model the figure with its range.
     measures = (
         (

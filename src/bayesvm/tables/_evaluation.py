@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from bayesvm.metrics import expected_calibration_error, wilson_interval
+from bayesvm.metrics import expected_calibration_error, log_probability, wilson_interval
 from bayesvm.tables._columns import find_labels, named_columns
 from bayesvm.tables._exceptions import TableError, TableWarning, closest
 
@@ -82,8 +82,12 @@ class Evaluation:
     def log_loss(self) -> Interval:
         """Mean negative log-probability of the labels, with a bootstrap interval over rows."""
         own = self.proba[np.arange(len(self.labels)), self._index]
-        loss = -np.log(np.maximum(own, np.finfo(np.float64).tiny))
-        return _mean_interval(loss)
+        return _mean_interval(-log_probability(own))
+
+    def log_loss_of_shares(self, classes: npt.NDArray[Any], counts: npt.NDArray[Any]) -> float:
+        """Log-loss on these rows of always giving every class its share of some counts."""
+        share = counts / counts.sum()
+        return float(-np.log(share[np.searchsorted(classes, self.labels)]).mean())
 
     @cached_property
     def baseline_accuracy(self) -> float:

@@ -308,9 +308,7 @@ def warn_of_labels(labels: npt.NDArray[Any], target: str) -> None:
     rare = classes[counts == 1].tolist()
     if rare:
         shown = ", ".join(repr(label) for label in rare[:3]) + (", ..." if len(rare) > 3 else "")
-        _warn(
-            f"{len(rare)} class(es) have a single row ({shown}): their accuracy cannot be measured"
-        )
+        _warn(f"{len(rare)} class(es) have a single row ({shown}): their accuracy cannot be measured")
     for label, count in zip(classes.tolist(), counts, strict=True):
         if str(label).casefold() in _MARKS:
             _warn(
@@ -336,8 +334,7 @@ def warn_of_judgement(
             f"the model that is judged learned from {columns.n_rows_} of {n_rows} rows only, so the held-out "
             "figures are worse than those of the final one; hold out less"
         )
-    prior = np.asarray(columns.class_counts_) / columns.n_rows_
-    without = float(-np.log(prior[np.searchsorted(heldout.classes, heldout.labels)]).mean())
+    without = heldout.log_loss_of_shares(heldout.classes, np.asarray(columns.class_counts_))
     if heldout.log_loss.value >= without:
         _warn(
             f"the held-out log-loss, {heldout.log_loss.value:.3f}, is no better than without a model, "

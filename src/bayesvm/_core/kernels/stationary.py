@@ -84,6 +84,8 @@ class _SquaredExponential(torch.autograd.Function):
 class Stationary(ABC):
     """Variance and length scales; a subclass says in ``profile`` how covariance falls with distance.
 
+    Further parameters of the profile are entries that ``init`` of the subclass adds.
+
     Parameters
     ----------
     ard : bool
@@ -108,7 +110,8 @@ class Stationary(ABC):
         }
 
     def cross(self, params: Params, X: Tensor, Z: Tensor) -> Tensor:
-        k = self.profile(_ScaledDistance.apply(X, Z, params["log_length_scale"]))  # type: ignore[no-untyped-call]
+        r2: Tensor = _ScaledDistance.apply(X, Z, params["log_length_scale"])  # type: ignore[no-untyped-call]
+        k = self.profile(r2, params)
         variance = params["log_variance"].exp()
         return variance * k if k.requires_grad or variance.requires_grad else k.mul_(variance)
 
@@ -116,15 +119,23 @@ class Stationary(ABC):
         return params["log_variance"].exp().expand(X.shape[0])
 
     def relevance(self, params: Params, n_features: int) -> Tensor:
-        slope = params["log_variance"].exp() * self.curvature
-        return (slope * torch.exp(-2.0 * params["log_length_scale"])).expand(n_features)
-
-    # -k''(0) for unit variance and length scale: the variance of the slope.
-    curvature = 1.0
+        # The variance of the slope is -k''(r) at zero, minus twice the derivative for the square of r.
+        with torch.enable_grad():
+            zero = params["log_variance"].new_zeros(1, 1).requires_grad_()
+            (slope,) = torch.autograd.grad(self.profile(zero.clone(), params).sum(), zero)
+        variance = params["log_variance"].exp() * -2.0 * slope[0, 0]
+        return (variance * torch.exp(-2.0 * params["log_length_scale"])).expand(n_features)
 
     @abstractmethod
-    def profile(self, r2: Tensor) -> Tensor:
-        """Correlation as a function of the squared scaled distance; may overwrite it."""
+    def profile(self, r2: Tensor, params: Params) -> Tensor:
+        """Correlation as a function of the squared scaled distance; may overwrite that.
+
+        Parameters
+        ----------
+        r2 : Tensor of shape (N, P)
+        params : dict of str to Tensor
+            All parameters; variance and length scales have been or will be applied.
+        """
 
 
 @dataclass(frozen=True)
@@ -136,7 +147,7 @@ class RBF(Stationary):
         k: Tensor = _SquaredExponential.apply(X, Z, log_length_scale, log_variance)  # type: ignore[no-untyped-call]
         return k
 
-    def profile(self, r2: Tensor) -> Tensor:
+    def profile(self, r2: Tensor, params: Params) -> Tensor:
         return exp_of(r2, -0.5) if r2.requires_grad else exp_(r2, -0.5)
 
     def compiled(self, params: dict[str, Array], Z: Array, factor: float, dtype: str) -> DistanceTerm:
@@ -170,9 +181,7 @@ class _ExponentialOfDistance(torch.autograd.Function):
 class Matern32(Stationary):
     r"""Once differentiable, :math:`\sigma^2 (1 + \sqrt3 r) \exp(-\sqrt3 r)`."""
 
-    curvature = 3.0
-
-    def profile(self, r2: Tensor) -> Tensor:
+    def profile(self, r2: Tensor, params: Params) -> Tensor:
         k: Tensor = _ExponentialOfDistance.apply(3.0 * r2, False)  # type: ignore[no-untyped-call]
         return k
 
@@ -184,9 +193,7 @@ class Matern32(Stationary):
 class Matern52(Stationary):
     r"""Twice differentiable, :math:`\sigma^2 (1 + \sqrt5 r + 5 r^2/3) \exp(-\sqrt5 r)`."""
 
-    curvature = 5.0 / 3.0
-
-    def profile(self, r2: Tensor) -> Tensor:
+    def profile(self, r2: Tensor, params: Params) -> Tensor:
         k: Tensor = _ExponentialOfDistance.apply(5.0 * r2, True)  # type: ignore[no-untyped-call]
         return k
 

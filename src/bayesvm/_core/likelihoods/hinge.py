@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from bayesvm._core.likelihoods.base import Likelihood, RowTerms
-from bayesvm._core.linalg import exp_, normal_cdf
+from bayesvm._core.linalg import INV_SQRT_2PI, exp_, normal_cdf
 
 # --- Crammer and Singer's hinge in exact expectation.
 #
@@ -29,7 +29,6 @@ _TAIL = 5.0
 # A rival this many standard deviations below plays no part; beyond it densities
 # become denormal numbers, which processors treat many times slower.
 _NEGLIGIBLE = 12.0
-_INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
 
 
 @dataclass(frozen=True)
@@ -80,13 +79,13 @@ class MulticlassHinge:
         # Nodes × classes × rows, the only large arrays.
         z = (x[:, None, :] - F_rival).div_(s).clamp_max_(_NEGLIGIBLE)
         Phi = torch.erf(z * math.sqrt(0.5)).add_(1.0).mul_(0.5)
-        hazard = exp_(z.square_(), -0.5).mul_(_INV_SQRT_2PI / s).div_(Phi)
+        hazard = exp_(z.square_(), -0.5).mul_(INV_SQRT_2PI / s).div_(Phi)
         mass = Phi.prod(1)  # P(M <= x)
         total = hazard.sum(1)
 
         u = (x + 1.0 - F_y) / s_y
         c = normal_cdf(u)
-        pdf = torch.exp(-0.5 * u * u) * _INV_SQRT_2PI
+        pdf = torch.exp(-0.5 * u * u) * INV_SQRT_2PI
         p = pdf / s_y
         h = s_y * (pdf + u * c)  # E max(0, 1 + x - f_y) in closed form
 
@@ -185,11 +184,12 @@ class BinaryHinge:
         return hinge_given_scales(y, f, weight, generator)
 
     def row_terms(self, y: Tensor, F: Tensor, s2: Tensor) -> RowTerms:
+        """The expectation of the hinge and its derivatives, in closed form (eqs. 2.4, 4.3)."""
         sign, s = signs(y, F), s2.sqrt()
         b = 1.0 - sign * F
         z = b / s
         Phi = normal_cdf(z)
-        phi = torch.exp(-0.5 * z * z) * _INV_SQRT_2PI
+        phi = torch.exp(-0.5 * z * z) * INV_SQRT_2PI
         value = -2.0 * (s * phi + b * Phi)
         return RowTerms(value[:, 0], 2.0 * sign * Phi, 2.0 * phi / s)
 
@@ -280,7 +280,7 @@ class DrawnSites(NamedTuple):
 
 @runtime_checkable
 class ScaleMixture(Protocol):
-    """A likelihood p(y | f) that is a mixture of Gaussians in f over local scales."""
+    """A likelihood p(y | f) that is a mixture of Gaussians in f over local scales (eq. 1.2)."""
 
     def drawn_sites(self, y: Tensor, f: Tensor, weight: Tensor, generator: torch.Generator) -> DrawnSites:
         """Draw the scales given latents f (..., N, J), and return the sites that they imply.

@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 
 from bayesvm._core.likelihoods.base import Probabilities, RowTerms, dealt_latents
-from bayesvm._core.linalg import exp_, normal_cdf
+from bayesvm._core.linalg import INV_SQRT_2PI, exp_, normal_cdf
 from bayesvm._core.variation_ratio import argmax_probability
 
 _TAIL = 5.0
-_INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class RobustMax:
         return (1.0 - self.epsilon) * P + self.epsilon / (P.shape[-1] - 1) * (1.0 - P)
 
     def probabilities(self, F: Tensor, s2: Tensor) -> Probabilities:
-        """Known latents leave the entropy of the errors, the same for every row."""
+        """Known latents leave the entropy of the errors, the same for every row (eq. 8.10)."""
         proba = self._mixed(argmax_probability(F, s2))
         wrong, gain = self._levels(F.shape[1])
         entropy = -(self.epsilon * wrong + (1.0 - self.epsilon) * (wrong + gain))
@@ -98,15 +97,15 @@ class RobustMax:
         grid = torch.arange(self.n_nodes, dtype=F.dtype, device=F.device)
         x = torch.addcmul(lower, step, grid[:, None])  # [Q, N]
         u = (x - F_y) / s_y
-        dP = exp_(u.square(), -0.5).mul_(step * _INV_SQRT_2PI / s_y)
+        dP = exp_(u.square(), -0.5).mul_(step * INV_SQRT_2PI / s_y)
 
         # Nodes × rivals × rows, the only large arrays; z is scaled for erf.
         z = (x[:, None, :] - F_t).mul_(math.sqrt(0.5) / s_t)
         Phi = torch.erf(z).add_(1.0).mul_(0.5)
         dP.mul_(Phi.prod(1))
         density = exp_(z.square(), -1.0).div_(Phi).mul_(dP[:, None, :])  # times s_t sqrt(2 pi)
-        by_rival = density.sum(0).mul_((-gain * _INV_SQRT_2PI) / s_t)
-        W_t = density.mul_(z).sum(0).mul_((gain * math.sqrt(2.0) * _INV_SQRT_2PI) / s_t.square())
+        by_rival = density.sum(0).mul_((-gain * INV_SQRT_2PI) / s_t)
+        W_t = density.mul_(z).sum(0).mul_((gain * math.sqrt(2.0) * INV_SQRT_2PI) / s_t.square())
         W_y = (dP * (1.0 - u.square())).sum(0, keepdim=True).mul_(gain / s_y.square())
 
         slope, W = torch.empty_like(F), torch.empty_like(F)  # laid out by rows, as F was
@@ -120,5 +119,5 @@ class RobustMax:
         s = s2.sqrt()
         sign = (2 * y - 1).to(F)[:, None]
         z = sign * F / s
-        pdf = torch.exp(-0.5 * z * z) * (_INV_SQRT_2PI * gain)
+        pdf = torch.exp(-0.5 * z * z) * (INV_SQRT_2PI * gain)
         return RowTerms((wrong + gain * normal_cdf(z))[:, 0], sign * pdf / s, z * pdf / s2)
