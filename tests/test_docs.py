@@ -9,6 +9,12 @@ from types import ModuleType
 
 import pytest
 
+from bayesvm._compiled.kernels import PROFILES
+from bayesvm._core.kernels.compose import KERNEL_NAMES
+from bayesvm._core.likelihoods import LIKELIHOODS
+from bayesvm._inference.methods import METHODS
+from bayesvm._inference.rivals import RIVALS
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted((ROOT / "src" / "bayesvm").rglob("*.py"))
 THEORY = ROOT / "docs" / "theory.md"
@@ -109,16 +115,16 @@ def definitions() -> dict[str, str]:
     """Source of all functions, classes and methods, by their dotted names below the package."""
     found = {}
 
-    def add(node: ast.AST, name: str, text: str) -> None:
+    def add(node: ast.AST, name: str, lines: list[str]) -> None:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.FunctionDef | ast.ClassDef):
-                found[f"{name}.{child.name}"] = ast.get_source_segment(text, child)
-                add(child, f"{name}.{child.name}", text)
+                found[f"{name}.{child.name}"] = "\n".join(lines[child.lineno - 1 : child.end_lineno])
+                add(child, f"{name}.{child.name}", lines)
 
     for path in SOURCES:
         module = ".".join(path.relative_to(ROOT / "src" / "bayesvm").with_suffix("").parts)
         text = path.read_text(encoding="utf-8")
-        add(ast.parse(text), module.removesuffix(".__init__"), text)
+        add(ast.parse(text), module.removesuffix(".__init__"), text.splitlines())
     return found
 
 
@@ -148,7 +154,29 @@ def test_python_files_that_a_page_names_exist(page):
     assert not {name for name in named if not any(f"/{path}".endswith(f"/{name}") for path in FILES)}
 
 
-@pytest.mark.parametrize("page", [README, *PAGES], ids=lambda page: page.name)
+@pytest.fixture
+def registries():
+    """What pages register is gone when their code has run."""
+    known = (KERNEL_NAMES, PROFILES, LIKELIHOODS, METHODS, RIVALS)
+    before = [dict(names) for names in known]
+    yield
+    for names, old in zip(known, before, strict=True):
+        names.clear()
+        names.update(old)
+
+
+# Slow; scores and detectors of that page are tested one by one.
+SLOW_PAGES = {"adversarial.md"}
+
+
+@pytest.mark.usefixtures("registries")
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.name, marks=pytest.mark.slow if page.name in SLOW_PAGES else ())
+        for page in [README, *PAGES]
+    ],
+)
 def test_python_blocks_run(page, tmp_path, monkeypatch):
     """In order, in one namespace for each page, without a warning."""
     blocks = python_blocks(page.read_text(encoding="utf-8"))

@@ -10,6 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+# Each is a process of its own, so most are slow tests; what they show is tested feature by feature.
+FAST = {"custom_kernel", "tables", "uncertainty"}
 
 
 def run(script, folder, *arguments):
@@ -26,7 +28,14 @@ def run(script, folder, *arguments):
     return done.stdout
 
 
-@pytest.mark.parametrize("script", [p for p in EXAMPLES if p.stem != "digits"], ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(p, id=p.stem, marks=() if p.stem in FAST else pytest.mark.slow)
+        for p in EXAMPLES
+        if p.stem != "digits"
+    ],
+)
 def test_example_runs_and_leaves_nothing_behind(script, tmp_path):
     assert run(script, tmp_path).strip()
     assert list(tmp_path.iterdir()) == []
@@ -55,6 +64,7 @@ def test_digits_prints_its_figures_and_writes_its_files(tmp_path):
     assert bayesvm.load(tmp_path / "out" / "digits.skops").score(X, y) > 0.95
 
 
+@pytest.mark.slow
 def test_readme_figure_is_written(tmp_path):
     run(ROOT / "docs" / "figures" / "decision_regions.py", tmp_path, tmp_path)
     assert 10_000 < (tmp_path / "decision_regions.png").stat().st_size < 300_000

@@ -231,6 +231,8 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path):
     assert not asked
 
 
+# Slow; resumption from a checkpoint runs fast.
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal")
 def test_a_killed_run_loses_nothing(tmp_path):
     file = tmp_path / "run.json"
@@ -345,6 +347,8 @@ def test_a_file_of_labels_must_say_which_rows(tmp_path):
         ActiveLearner(_model()).start(X, first_of_each(y)).run(file, 2)
 
 
+# Slow; what each policy asks for is tested fast.
+@pytest.mark.slow
 def test_variation_ratio_needs_fewer_labels_than_chance():
     """Two classes that meet along a line: labels far from it are wasted."""
     rng = np.random.default_rng(0)

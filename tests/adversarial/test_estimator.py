@@ -199,7 +199,7 @@ def test_arguments_are_checked():
     ):
         with pytest.raises(ValueError, match=message):
             ImageModel(network, **arguments)
-    with pytest.raises(ValueError, match="drops"):
+    with pytest.raises(ValueError, match="no dropout layer"):
         ImageModel(nn.Linear(2, 2), passes=4)
     with pytest.raises(ValueError, match="n_classes"):
         ArtClassifier(network, input_shape=(1, 8, 8), n_classes=1)

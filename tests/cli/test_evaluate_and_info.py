@@ -67,7 +67,7 @@ def test_evaluate_needs_the_target(bayesvm, model, workshop, here, plain):
     assert "no column 'species', which the model predicts" in answer.err
     answer = bayesvm("evaluate", "plain.skops", "numbers.csv")
     assert answer.status == 2
-    assert "does not know its target" in answer.err
+    assert "records no target column" in answer.err
 
 
 def test_info(bayesvm, model, workshop):

@@ -110,7 +110,7 @@ def test_no_table_means_the_bundled_one(bayesvm, here):
 
 
 REFUSALS = [
-    ([], "which column shall be predicted? Give --target; the columns are 'size (cm)', 'legs',"),
+    ([], "which column should be predicted? Give --target; the columns are 'size (cm)', 'legs',"),
     (["--target", "Species"], "no column 'Species'; did you mean 'species'?"),
     (["--target", "species", "--ignore", "colr"], "did you mean 'colour'?"),
     (["--target", "species", "--model", "no/where.skops"], "does not exist; create it first"),

@@ -288,7 +288,7 @@ REFUSALS = [
     (["--oracle", "short.csv"], "has 5 rows and the pool 60; give as many, or a column 'row'"),
     (["--oracle", "beyond.csv"], "labels row 61, but the pool has rows 1 to 60"),
     (["--oracle", "odd.csv"], "the column 'row' holds 'x'; give whole numbers from 1"),
-    (["--labels", "truth.csv"], "is no file of labels that 'bayesvm label' wrote"),
+    (["--labels", "truth.csv"], "is not a label file written by 'bayesvm label'"),
 ]
 
 
@@ -342,7 +342,7 @@ def test_undo_asks_the_same_row_again_and_unlearns(pool, here):
         assert labelling.next_row() == row
         labelling.skip(row)
         assert labelling.next_row() != row
-        with pytest.raises(ValueError, match="is not open"):
+        with pytest.raises(ValueError, match="cannot be answered"):
             labelling.answer(row, "ant")
         assert labelling.undo().mark == "skip"
         labelling.answer(row, pool["species"][row])

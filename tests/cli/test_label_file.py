@@ -82,9 +82,9 @@ def test_a_torn_header_is_begun_again(tmp_path, kept):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"size,species\n1,ant\n", "no file of labels that 'bayesvm label' wrote"),
-        (b"something", "no file of labels"),
-        (b"\xff\xfe\x00\n", "no file of labels"),
+        (b"size,species\n1,ant\n", "not a label file written by 'bayesvm label'"),
+        (b"something", "not a label file"),
+        (b"\xff\xfe\x00\n", "not a label file"),
         (b"row,kind,answer,check\n", "holds labels of 'kind', not of 'species'; give --labels another name"),
         (b"row,species,answer,check\n4,ant,label,\nx,ant,label,\n", "line 3 of .* is not an answer: 'x,ant"),
         (b"row,species,answer,check\n0,ant,label,\n", "line 2"),

@@ -85,9 +85,9 @@ def test_a_conversation(typed, pool):
     ]
     assert "0 labelled, 60 left" in screens[0]
     assert re.search(rf"^  size +{pool['size'][found[0][0]]} *$", screens[0], re.MULTILINE)
-    assert "'ant' is no class yet\n" in screens[0]
+    assert "'ant' is not a class yet\n" in screens[0]
     # A new name wants a yes, or itself once more.
-    assert screens[1].count("'bee' is no class yet") == 2
+    assert screens[1].count("'bee' is not a class yet") == 2
     assert screens[1].count("A new class? [y/N]") == 2
     # Then there is a model: shares of all classes, which add up.
     shares = re.findall(r"^  ([12])  (ant|bee) +(\d+) %( +#*)", screens[2], re.MULTILINE)
@@ -97,14 +97,14 @@ def test_a_conversation(typed, pool):
     assert "leave-one-out" in screens[2]
     assert "leave-one-out" not in screens[1]
     assert "There are 2 classes; ? lists them." in screens[3]
-    assert "take back the last answer" in screens[3]
+    assert "undo the last answer" in screens[3]
     assert "  1  ant (2 rows)\n" in screens[3]
     # Undone, the same row comes again, and is skipped this time.
     asked = [re.match(r"Row (\d+)", screen)[1] for screen in screens]
     assert f"Row {asked[3]} was 'bee'; it is asked again" in screens[4]
     assert asked[5] == asked[3]
     assert found[3] == (int(asked[3]) - 1, "")
-    assert "'ent' is no class yet; did you mean 'ant'?" in screens[-1]
+    assert "'ent' is not a class yet; did you mean 'ant'?" in screens[-1]
     assert "4 of 60 labelled, 4 of them now" in answer.out
     shown = [line for line in answer.err.splitlines() if line.startswith(("Row", "  "))]
     assert max(map(len, shown)) <= 70
@@ -189,6 +189,8 @@ def test_a_limit_and_the_end_of_the_pool(typed, pool):
 ARGUMENTS = ["label", "pool.csv", "--target", "species", "--classes", "ant,bee,cow"]
 
 
+# Slow; that answers are on disk at once is tested in test_label_file.py.
+@pytest.mark.slow
 def test_killed_at_a_question_nothing_is_lost(pool, here):
     terminal = Terminal(ARGUMENTS, here, typed=True)
     for line in ("1\n", "2\n", "1\n"):

@@ -102,6 +102,8 @@ def test_options_on_the_page_exist(command, capsys):
     assert used <= offered
 
 
+# Slow; the commands of the page are tested in test_label.py.
+@pytest.mark.slow
 def test_labelling_examples_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(python_blocks(LABELLING)[0][1], {})

@@ -69,7 +69,7 @@ def test_without_the_studies_their_commands_say_how_to_get_them(arguments):
     answer = without_distributions(*arguments)
     assert (answer.returncode, answer.stdout) == (2, "False\n")
     assert answer.stderr == (
-        f"bayesvm: 'bayesvm {arguments[0]}' belongs to the studies, a distribution of their own: "
+        f"bayesvm: 'bayesvm {arguments[0]}' is part of the studies, a separate distribution: "
         "pip install ./studies in a checkout of bayesvm\n"
     )
     help_text = without_distributions("--help")
@@ -102,6 +102,8 @@ def test_missing_packages_are_named(package, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+# Slow; one process of each kind runs fast.
+@pytest.mark.slow
 def test_a_reader_that_has_enough_is_no_error(workshop):
     command = " ".join([*COMMAND, "predict", str(workshop / "animals.skops"), str(workshop / "new.csv")])
     answer = subprocess.run(
@@ -130,7 +132,7 @@ def test_on_a_terminal(workshop, tmp_path):
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["animals.html", "animals.skops"]
 
 
-@pytest.mark.parametrize("columns", [80, 60, 40])
+@pytest.mark.parametrize("columns", [60, *(pytest.param(n, marks=pytest.mark.slow) for n in (80, 40))])
 def test_the_time_left_is_never_cut(workshop, tmp_path, columns):
     arguments = ["fit", workshop / "animals.csv", "--target", "species", "--no-report"]
     terminal = Terminal(arguments, tmp_path, COLUMNS=str(columns))
@@ -145,6 +147,8 @@ def test_the_time_left_is_never_cut(workshop, tmp_path, columns):
         assert columns < 60 or re.search(r"finding what matters|settling decisions", line), line
 
 
+# Slow; a terminal of usual width runs fast.
+@pytest.mark.slow
 def test_on_a_narrow_terminal_without_colours(workshop, tmp_path):
     arguments = ["predict", workshop / "animals.skops", workshop / "new.csv", "--abstain", "0.05"]
     terminal = Terminal(arguments, tmp_path, NO_COLOR="1", COLUMNS="44")

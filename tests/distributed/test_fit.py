@@ -247,6 +247,8 @@ def test_refusals(streaming):
         DaskBayesianSVC().predict(rows)
 
 
+# Slow; blocks and schedulers that cannot be seen run fast.
+@pytest.mark.slow
 def test_workers_cannot_be_seen_in_the_posterior(streaming, local, in_use):
     for workers in (3, 2, 1):  # to start processes takes longer than to end them
         in_use.cluster.scale(workers)

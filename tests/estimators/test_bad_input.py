@@ -105,12 +105,12 @@ def test_sparse_matrices_are_refused(make):
 @pytest.mark.parametrize(
     ("weight", "message"),
     [
-        (np.r_[-0.5, np.ones(29)], "must not be negative; the smallest given is -0.5"),
+        (np.r_[-0.5, np.ones(29)], "finite and not negative; one given is -0.5"),
         (np.zeros(30), "all sample weights are zero"),
-        (np.ones(29), "29 entries for 30 rows"),
-        (np.ones((30, 2)), "one-dimensional"),
-        (np.r_[np.nan, np.ones(29)], "sample_weight contains NaN"),
-        (np.r_[np.inf, np.ones(29)], "sample_weight contains infinity"),
+        (np.ones(29), r"shape \(29,\) for 30 rows"),
+        (np.ones((30, 2)), r"shape \(30, 2\) for 30 rows"),
+        (np.r_[np.nan, np.ones(29)], "sample_weight: weights must be finite.*nan"),
+        (np.r_[np.inf, np.ones(29)], "sample_weight: weights must be finite.*inf"),
         ((Y == 1).astype(float), r"2 classes.*left: \[1\]"),
         (["a"] * 30, "could not convert"),
     ],

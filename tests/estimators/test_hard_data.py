@@ -140,6 +140,8 @@ def test_one_outlier():
     assert_sound(model, X)
 
 
+# Slow; many classes are in test_many_classes.py.
+@pytest.mark.slow
 def test_a_hundred_classes():
     X, y = make_blobs(300, centers=100, n_features=3, cluster_std=0.1, random_state=0)
     model = BayesianSVC(n_inducing=32, **FAST).fit(X, y)

@@ -192,6 +192,8 @@ def test_what_forgotten_rows_taught_fades():
     assert memory.faded(1.0).precision.tolist() == [[[1.0]]]
 
 
+# Slow; forgetting on few rows runs fast.
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [2000, 100])
 def test_a_stream_that_turns_around_is_followed_by_those_who_forget(memory, monkeypatch):
     monkeypatch.setattr(partial_fit, "_MEMORY_ROWS", memory)

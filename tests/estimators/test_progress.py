@@ -64,6 +64,8 @@ def test_callbacks_with_any_number_of_steps(inference, max_iter):
     assert 0 < len(recorder.ended) - 1 <= max_iter
 
 
+# Slow; callbacks of fit run fast.
+@pytest.mark.slow
 def test_callbacks_in_partial_fit():
     X, y = three_blobs()
     recorder = Recorder()

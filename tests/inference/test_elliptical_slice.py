@@ -49,6 +49,8 @@ def test_three_classes_against_slices_around_the_prior():
     _agree(chains, reference_moments(rows, MulticlassHinge(), 3, False, centred=True))
 
 
+# Slow; three classes without weights run fast.
+@pytest.mark.slow
 @pytest.mark.parametrize("fitc", [True, False])
 def test_sparse_three_classes_with_weights_against_slices_around_the_prior(fitc):
     weight = torch.tensor([1.0, 2.0, 0.5] * 4, dtype=torch.float64)
@@ -63,6 +65,8 @@ def test_a_likelihood_without_margin():
     _agree(chains, reference_moments(rows, Softmax(), 3, True, centred=True))
 
 
+# Slow; a binary reference is among the fast tests.
+@pytest.mark.slow
 def test_a_reference_that_functions_share_gives_the_same_posterior(monkeypatch):
     """It is what large problems use; the reference must not matter to the result."""
     monkeypatch.setattr(slice, "_MOST_JOINT", 0)

@@ -121,6 +121,8 @@ def _start(folder, target):
     )
 
 
+# Slow; interruption and resumption in one process run fast.
+@pytest.mark.slow
 def test_kill_9_costs_nothing(tmp_path):
     disturbed, straight = tmp_path / "disturbed.pt", tmp_path / "straight.pt"
     seen = []

@@ -332,7 +332,7 @@ def test_nan_that_the_head_does_not_see_is_an_error_too():
     X, y = blobs()
     head = FakeHead(6, 3)
     head.check = lambda: None
-    with pytest.raises(HeadError, match=r"numbers left the finite in epoch 1.*clip=1") as caught:
+    with pytest.raises(HeadError, match=r"non-finite numbers in epoch 1.*clip=1") as caught:
         train(Poisoned(network(), 9), head, X, y, Recipe(batch_size=20))
     assert caught.value.trained is None
 

@@ -71,6 +71,8 @@ def test_one_rival(problem, rule, monkeypatch):
         assert_close(sums.gradient[name], gradient[name], rtol=1e-8, atol=1e-9)
 
 
+# Slow; automatic differentiation checks the same gradient in the fast run.
+@pytest.mark.slow
 def test_all_rivals_against_brute_force_integration(problem):
     """A grid of 24 points in each of four dimensions sees the kink of the hinge to some thousandths."""
     rows, kernel, params, Z, q = problem

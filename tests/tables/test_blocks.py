@@ -200,6 +200,8 @@ for table in sys.argv[1:]:
 """
 
 
+# Slow; that blocks give the same answers runs fast.
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="memory is looked up where Linux says it")
 def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
     """The peak of a process that predicts small files, and then large ones, which must never be in memory."""
