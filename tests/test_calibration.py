@@ -17,7 +17,7 @@ def labels_drawn_from(p, seed):
 
 
 def test_candidates_span_the_documented_range_and_contain_two_and_one():
-    assert TEMPERATURES[0] == pytest.approx(0.25)
+    assert TEMPERATURES[0] == pytest.approx(1 / 64)
     assert TEMPERATURES[-1] == pytest.approx(32.0)
     assert 2.0 in TEMPERATURES
     assert (TEMPERATURES.diff() > 0).all()

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bayesvm._core.kernels import RBF, resolve_kernel
+from bayesvm._core.kernels import RBF, AdditiveRBF, resolve_kernel
+from bayesvm._core.kernels.compose import deviation_scales
 from bayesvm._core.likelihoods import BinaryHinge, MulticlassHinge
 from bayesvm._core.sites import dense_statistics, ridge_sites, ridge_statistics, ridge_target
 from bayesvm._fit import defaults
@@ -17,6 +18,7 @@ from bayesvm._fit.kernel import (
     choose_inducing,
     learn_kernel,
     learning_sample,
+    log_prior,
 )
 from bayesvm._progress import silent
 from tests.problems import classification_rows, labels, normal, uniform
@@ -31,7 +33,7 @@ def _options(**changes):
         "rate": 0.05,
         "damping": 0.5,
         "learn_inducing": False,
-        "prior_scale": math.inf,
+        "level_scale": math.inf,
     }
     return LearningOptions(**{**defaults, **changes})
 
@@ -165,15 +167,39 @@ def test_learning_raises_the_bound_and_moves_every_parameter():
     assert not learned.interrupted
 
 
-def test_prior_keeps_parameters_near_their_start():
+def test_prior_keeps_levels_near_their_start():
     rows = classification_rows(60, 3, 10, seed=2)
     free, tight = (
-        _learn(rows, MulticlassHinge(), _options(rate=0.02, prior_scale=scale), steps=60).params
+        _learn(rows, MulticlassHinge(), _options(rate=0.02, level_scale=scale), steps=60).params
         for scale in (math.inf, 0.01)
     )
     for name, start in rows.params.items():
-        assert float((tight[name] - start).abs().max()) < 0.02
-        assert float((free[name] - start).abs().max()) > 0.1
+        assert abs(float((tight[name] - start).mean())) < 0.02
+        assert abs(float((free[name] - start).mean())) > 0.1
+
+
+def test_prior_is_normal_in_the_level_and_cauchy_in_the_deviations():
+    moved = torch.tensor([0.5, -0.2, 0.3, 1.0]).double()
+    normal_level = torch.distributions.Normal(0.0, 0.7)
+    cauchy = torch.distributions.Cauchy(0.0, 0.1)
+
+    def density(m):
+        return normal_level.log_prob(m.mean()) + cauchy.log_prob(m - m.mean()).sum()
+
+    expected = density(moved) - density(0.0 * moved)
+    torch.testing.assert_close(log_prior(moved, 0.7, 0.1), expected)
+    one = torch.tensor([0.4]).double()
+    torch.testing.assert_close(
+        log_prior(one, 0.7, 0.1), normal_level.log_prob(one[0]) - normal_level.log_prob(0.0 * one[0])
+    )
+
+
+def test_kernels_say_how_far_columns_may_deviate():
+    kernel = resolve_kernel("rbf*linear + additive", True)
+    scales = deviation_scales(kernel, kernel.init(normal(5, 3, seed=1)))
+    assert scales["0.0.log_length_scale"] == RBF.deviation_scale
+    assert scales["0.1.log_slope"] == 0.1
+    assert scales["1.logits"] == scales["1.log_length_scale"] == AdditiveRBF.deviation_scale
 
 
 def test_inducing_points_move_only_if_asked():

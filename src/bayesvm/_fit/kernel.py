@@ -18,6 +18,7 @@ from bayesvm._core.elbo import elbo
 from bayesvm._core.features import Features, FeaturesOfRows
 from bayesvm._core.gaussian import Natural
 from bayesvm._core.kernels.base import Kernel, Params
+from bayesvm._core.kernels.compose import deviation_scales
 from bayesvm._core.leave_one_out import cavity, part_left_out
 from bayesvm._core.likelihoods.base import Likelihood, dealt, expected
 from bayesvm._core.linalg import NotPositiveDefiniteError
@@ -97,9 +98,10 @@ class LearningOptions:
         Step of the sites towards their new values.
     learn_inducing : bool
         Whether Z moves too.
-    prior_scale : float
-        Standard deviation of a normal prior on every kernel parameter around
-        its start; they are logarithms, so 1 allows factors of e.
+    level_scale : float
+        Standard deviation of the normal prior on the level of every kernel
+        parameter around its start (eq. 5.9); most are logarithms, so 1 allows
+        factors of e.
     """
 
     bound_weight: float
@@ -108,7 +110,7 @@ class LearningOptions:
     rate: float
     damping: float
     learn_inducing: bool
-    prior_scale: float
+    level_scale: float
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ def learn_kernel(
     options: LearningOptions,
     progress: Progress,
 ) -> Learned:
-    """Move the kernel parameters (and Z) uphill for a number of steps (eqs. 5.4, 5.5).
+    """Move the kernel parameters (and Z) uphill for a number of steps (eqs. 5.4, 5.5, 5.9).
 
     A step with a non-finite result or a failed factorisation ends the learning
     with the last parameters that worked; so does Ctrl-C.
@@ -156,6 +158,7 @@ def learn_kernel(
     # the rows it stands for: otherwise those would betray its label.
     unit = sample.scale * part_left_out(sample.weight, sample.y, sample.n_classes)[:, None]
     features = FeaturesOfRows(kernel, X, points)
+    scales = deviation_scales(kernel, theta)
     good = _snapshot(theta, points)
     start = good[0]
     curve: list[float] = []
@@ -175,7 +178,7 @@ def learn_kernel(
             score = _score(features(theta, points), sample, unit, likelihood, W, G, log_T, options)
             objective = score.objective
             for name, value in theta.items():
-                objective = objective - 0.5 * ((value - start[name]) / options.prior_scale).square().sum()
+                objective = objective + log_prior(value - start[name], options.level_scale, scales[name])
             if not bool(torch.isfinite(objective)):
                 break
             good = _snapshot(theta, points)
@@ -191,6 +194,30 @@ def learn_kernel(
     except NotPositiveDefiniteError:
         pass
     return state()
+
+
+def log_prior(moved: Tensor, level_scale: float, deviation_scale: float) -> Tensor:
+    r"""Log density of how far a kernel parameter is from its start, up to a constant (eq. 5.9).
+
+    .. math:: \log p(\theta) = -\frac{c^2}{2 \sigma^2}
+              - \sum_d \log\Bigl( 1 + \frac{e_d^2}{\tau^2} \Bigr), \quad
+              c = \frac{1}{D} \sum_d (\theta_d - \theta_d^0), \quad e_d = \theta_d - \theta_d^0 - c
+
+    Parameters
+    ----------
+    moved : Tensor
+        :math:`\theta - \theta^0`; a single number is all level.
+    level_scale, deviation_scale : float
+        Standard deviation :math:`\sigma` of the level, Cauchy scale :math:`\tau` of the rest.
+    """
+    # All rows speak about the level, few about what one column deviates from it. Normal with 0.7
+    # for every entry lets columns of noise look like an answer (27 shapes of noise, before and
+    # after: foretold accuracy .127 and .046 above the true one, .035 that of class frequencies);
+    # narrow enough to stop them, it also stops the one column of forty that tells all. Heavy tails
+    # charge a column some nats for leaving the others, and then let it go.
+    level = moved.mean()
+    unusual = ((moved - level) / deviation_scale).square().log1p().sum()
+    return -0.5 * (level / level_scale).square() - unusual
 
 
 def _snapshot(theta: Params, points: Tensor) -> tuple[Params, Tensor]:

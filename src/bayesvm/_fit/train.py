@@ -245,7 +245,7 @@ class _Job:
             rate=settings.rate or defaults.LEARNING_RATE,
             damping=defaults.SITE_DAMPING,
             learn_inducing=settings.learn_inducing,
-            prior_scale=defaults.PRIOR_SCALE,
+            level_scale=defaults.LEVEL_SCALE,
         )
         sample = learning_sample(self.X, self.y, self.weight, self.n_classes, self.n_rows, self.total_weight)
         Z = self.Z

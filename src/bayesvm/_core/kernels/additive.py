@@ -97,6 +97,11 @@ class AdditiveRBF:
     variance: float = 1.0
     length_scale: float = 1.0
 
+    # Wider than where columns multiply: here one has a D-th of the variance, and the same
+    # deviation changes less. On 65 splits of small sets (seeds 104, 105) accuracy .7719 and
+    # log-loss .535 with 0.1 in both places, .7807 and .527 with these; on noise no difference.
+    deviation_scale = 0.3
+
     def init(self, X: Tensor) -> Params:
         D = X.shape[1]
         return {

@@ -18,7 +18,7 @@ class Kernel(Protocol):
     Inputs are standardised columns. Parameters are unconstrained tensors, so
     that any optimiser may move them; a kernel takes exponentials itself.
 
-    Four further methods are optional. Sums and products use those of their
+    Four further methods and a number are optional. Sums and products use those of their
     parts, and what is missing is computed from the three below.
 
     - ``relevance(params, n_features)``: the prior variance of the slope along
@@ -31,7 +31,10 @@ class Kernel(Protocol):
       alone, for ``compile_predictor`` (see ``bayesvm._compiled.kernels``);
       ``params`` and Z are arrays in double precision.
 
-    The last three are fast paths for the same numbers. They hold for the
+    - ``deviation_scale``: how far single entries of a parameter are expected to
+      stray from the others while the kernel is learned (eq. 5.9), else 0.1.
+
+    The last three methods are fast paths for the same numbers. They hold for the
     class that defines them and not for its subclasses, which may have changed
     the covariance.
     """

@@ -94,6 +94,22 @@ class Scaled:
         return self.factor * slopes
 
 
+_DEVIATION_SCALE = 0.1
+
+
+def deviation_scales(kernel: Kernel, params: Params) -> dict[str, float]:
+    """Cauchy scale of the deviations within each parameter (eq. 5.9), as the parts of the kernel set it."""
+    if isinstance(kernel, (Sum, Product)):
+        return {
+            f"{i}.{name}": scale
+            for i, k in enumerate(kernel.kernels)
+            for name, scale in deviation_scales(k, child(params, i)).items()
+        }
+    if isinstance(kernel, Scaled):
+        return deviation_scales(kernel.kernel, params)
+    return dict.fromkeys(params, float(getattr(kernel, "deviation_scale", _DEVIATION_SCALE)))
+
+
 KERNEL_NAMES: dict[str, type[Kernel]] = {
     "additive": AdditiveRBF,
     "constant": Constant,

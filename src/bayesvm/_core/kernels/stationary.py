@@ -101,6 +101,9 @@ class Stationary(ABC):
     variance: float = 1.0
     length_scale: float = 1.0
 
+    # A length scale multiplies all covariances, whatever the other columns say (see AdditiveRBF).
+    deviation_scale = 0.03
+
     def init(self, X: Tensor) -> Params:
         D = X.shape[1]
         start = math.log(self.length_scale) + 0.5 * math.log(max(D, 1))
