@@ -23,7 +23,7 @@ N_TASKS = 14
 
 
 def planned(tasks, data):
-    return Plan([Stage(list(tasks))], lambda: Spool(data))
+    return Plan([Stage(list(tasks))], lambda _: Spool(data))
 
 
 def plan(data):

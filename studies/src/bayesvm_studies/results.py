@@ -22,6 +22,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -99,13 +100,13 @@ class Task:
     versions: dict[str, str]
     timeout: float | None = None
 
-    @property
+    @cached_property
     def place(self) -> str:
         """Key without the versions: what is measured, whatever with."""
         config = as_recorded(self.config)
         return digest([self.data, self.data_digest, self.protocol, self.split, self.model, config])
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Key of the result."""
         return digest([self.place, self.versions])
@@ -116,17 +117,13 @@ _DIGITS = 7
 
 
 @dataclass(frozen=True)
-class Result:
-    """A fit that was made, failed or took too long.
+class Result(Task):
+    """A task that was done, failed or took too long.
 
     Sums over the test rows, not means, so that folds can be pooled.
 
     Attributes
     ----------
-    key, place : str
-        Keys of the task, with and without versions.
-    data, data_digest, protocol, split, model, config, versions
-        As in :class:`Task`.
     status : str
         "ok", "error" or "timeout".
     error : str
@@ -154,16 +151,7 @@ class Result:
         Versions of everything else.
     """
 
-    key: str
-    place: str
-    data: str
-    data_digest: str
-    protocol: str
-    split: int
-    model: str
-    config: dict[str, Any]
-    versions: dict[str, str]
-    status: str
+    status: str = field(kw_only=True)
     error: str = ""
     n_train: int = 0
     n_test: int = 0
@@ -193,18 +181,15 @@ class Result:
     @classmethod
     def of(cls, task: Task, status: str, **known: Any) -> Result:
         """The result of a task."""
-        described = {
-            name: getattr(task, name)
-            for name in ("data", "data_digest", "protocol", "split", "model", "config", "versions")
-        }
-        return cls(key=task.key, place=task.place, status=status, **described, **known)
+        described = {f.name: getattr(task, f.name) for f in fields(Task)}
+        return cls(status=status, **described, **known)
 
     def to_line(self) -> str:
         """One line of JSON, with its end; what is empty is left out."""
         content = {
             name: _rounded(value)
-            for name, value in asdict(self).items()
-            if value is not None and (value or not isinstance(value, (str, dict, list)))
+            for name, value in {"key": self.key, "place": self.place, **asdict(self)}.items()
+            if name != "timeout" and value is not None and (value or not isinstance(value, (str, dict, list)))
         }
         return json.dumps(content, separators=(",", ":")) + "\n"
 

@@ -48,13 +48,13 @@ class Plan:
     ----------
     stages : list of Stage
     spool : callable
-        Makes the :class:`Spool` of the sets.
+        Makes the :class:`Spool` of the sets, given the file of results.
     absent : dict of str to str
         Models that cannot run here, with the reason.
     """
 
     stages: list[Stage]
-    spool: Callable[[], Spool]
+    spool: Callable[[Path], Spool]
     absent: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -166,7 +166,7 @@ def run_plan(
     """
     if jobs < 1:
         raise ValueError(f"jobs {jobs} is not valid; give a number >= 1")
-    spool = plan.spool()
+    spool = plan.spool(Path(results))
     known, made, notes = 0, Counter[str](), dict[str, None]()
     try:
         for stage in plan.stages:

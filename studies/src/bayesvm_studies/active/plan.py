@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from bayesvm_studies.active import QUERIES, SEEDS, ActiveSettings
@@ -163,7 +162,7 @@ def make_plan(settings: ActiveSettings, data: str | os.PathLike[str] | None = No
         if "sets" in parts:
             played += maker.sets(sets, seed)
     timed = [maker.clock()] if "clock" in parts and _POKER in sets else []
-    return Plan([Stage(played), Stage(timed, alone=True)], partial(Spool, data))
+    return Plan([Stage(played), Stage(timed, alone=True)], lambda _: Spool(data))
 
 
 class _Maker:

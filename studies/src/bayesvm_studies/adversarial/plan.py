@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -159,7 +158,7 @@ def make_plan(settings: AdversarialSettings, data: str | os.PathLike[str] | None
             # Attacks are known by the content of the models, which is known when they are trained.
             Stage(attacked, replanned=(lambda: _tasks(settings, data)[1]) if trained else None),
         ],
-        partial(ImageSpool, data, folder, elsewhere=False),
+        lambda _: ImageSpool(data, folder, elsewhere=False),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -162,11 +161,7 @@ ROUNDS, PLAIN_ROUNDS = 5, 2
 _SYNTHETIC = {"n_classes": 1000, "n_inducing": 256}
 
 
-def make_plan(
-    settings: ImageSettings,
-    data: str | os.PathLike[str] | None = None,
-    results: str | os.PathLike[str] = "results/images.jsonl",
-) -> Plan:
+def make_plan(settings: ImageSettings, data: str | os.PathLike[str] | None = None) -> Plan:
     """The runs that the settings ask for; data sets that are needed must be there.
 
     Three stages: what is trained, what is made of it, and clocks, which must have the machine for themselves.
@@ -192,8 +187,11 @@ def make_plan(
         timed.append(maker.timing_many_classes())
     # The longest first, so that none is left running alone at the end.
     trained.sort(key=lambda task: (task.protocol != "cifar10_residual", task.data))
-    keep = plain_path(results).with_suffix(".models") if settings.keep is None else Path(settings.keep)
-    spool = partial(ImageSpool, data, keep, elsewhere=bool(trained or derived))
+
+    def spool(results: Path) -> ImageSpool:
+        keep = plain_path(results).with_suffix(".models") if settings.keep is None else Path(settings.keep)
+        return ImageSpool(data, keep, elsewhere=bool(trained or derived))
+
     return Plan([Stage(trained), Stage(derived), Stage(timed, alone=True)], spool)
 
 

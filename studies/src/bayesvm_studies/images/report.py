@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,8 +30,8 @@ from bayesvm_studies.images.summary import (
     severities_of,
     summarise_images,
 )
-from bayesvm_studies.page import Cell, Drawing, Line, Report, Table, many, number, seconds
-from bayesvm_studies.results import Result, tidy_csv
+from bayesvm_studies.page import Cell, Drawing, Line, Report, Table, many, number, seconds, study_report
+from bayesvm_studies.results import Result
 from bayesvm_studies.statistics import reliability
 
 
@@ -231,16 +230,7 @@ def _warmup_title(model: str) -> str:
 
 def report(results: Sequence[Result]) -> Report:
     """What the results say."""
-    summary = summarise_images(results)
-    numbers = summary.as_dict()
-    return Report(
-        numbers,
-        _facts(numbers),
-        image_drawings(summary),
-        "images.html",
-        partial(_context, summary, numbers),
-        partial(tidy_csv, results),
-    )
+    return study_report("images", results, summarise_images(results), _facts, image_drawings, _context)
 
 
 def _context(summary: ImageSummary, numbers: dict[str, Any], figures: Mapping[str, str]) -> dict[str, Any]:

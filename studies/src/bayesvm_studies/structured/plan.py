@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 
 from bayesvm_studies.datasets import SetInfo, find_set, paper_sets
 from bayesvm_studies.results import Task
@@ -95,7 +94,7 @@ def make_plan(settings: StructuredSettings, data: str | os.PathLike[str] | None 
                 for contestant in able
                 if contestant.takes(info)
             ]
-    return Plan([Stage(tasks)], partial(Spool, data), absent)
+    return Plan([Stage(tasks)], lambda _: Spool(data), absent)
 
 
 def _limit(contestant: Contestant, timeout: float | None) -> float | None:
