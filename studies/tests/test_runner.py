@@ -19,7 +19,7 @@ from studies.tests.datasets.folders import iris_folder
 from studies.tests.doubles import task
 
 WAIT = 0.2
-N_TASKS = 14
+N_TASKS = 10
 
 
 def planned(tasks, data):
@@ -79,18 +79,17 @@ def alive(pid):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs Linux")
-@pytest.mark.parametrize("moment", [2, 7])
-def test_killed_in_the_middle_and_resumed(tmp_path, sets, moment):
+def test_killed_in_the_middle_and_resumed(tmp_path, sets):
     path = tmp_path / "results.jsonl"
     process = start(path, sets)
     deadline = time.monotonic() + 90
-    while lines(path) < moment and time.monotonic() < deadline:
+    while lines(path) < 3 and time.monotonic() < deadline:
         time.sleep(0.02)
     workers = workers_of(process.pid)
     process.kill()  # not asked: no clean-up
     process.wait()
     before = read_results(path)
-    assert moment <= len(before) < N_TASKS
+    assert 3 <= len(before) < N_TASKS
     assert len(workers) == 2
     with path.open("a") as file:  # as if it had been killed while writing
         file.write('{"key": "')

@@ -60,17 +60,19 @@ class ReportOptions:
 
 def _parameters(study: Study, *options: type) -> Iterable[Parameter]:
     """The fields of some dataclasses as options of a command."""
-    for f, owner in ((f, owner) for owner in options for f in fields(owner)):
-        kind: Any = get_type_hints(owner)[f.name]
-        of_typer, default = dict(f.metadata), f.default
-        if default == ():  # may be given again and again
-            kind, default = list[str] | None, None
-        if f.name == "results":
-            default = Path(f"results/{study.name}.jsonl")
-        if f.name == "data":
-            of_typer["help"] = study.data_help
-        annotation = Annotated[kind, typer.Option(*of_typer.pop("flags", ()), **of_typer)]
-        yield Parameter(f.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    for owner in options:
+        kinds = get_type_hints(owner)
+        for f in fields(owner):
+            kind: Any = kinds[f.name]
+            default, of_typer = f.default, dict(f.metadata)
+            if default == ():  # may be given again and again
+                kind, default = list[str] | None, None
+            if f.name == "results":
+                default = Path(f"results/{study.name}.jsonl")
+            if f.name == "data":
+                of_typer["help"] = study.data_help
+            annotation = Annotated[kind, typer.Option(*of_typer.pop("flags", ()), **of_typer)]
+            yield Parameter(f.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _add(app: typer.Typer, name: str, help: str, parameters: list[Parameter], task: Any) -> None:
