@@ -15,8 +15,6 @@ from bayesvm_studies.benchmarks.common import RESULTS, ROOT, Record
 from bayesvm_studies.benchmarks.race import AIMS
 from bayesvm_studies.results import read_lines
 
-__all__ = ["PAGES", "with_tables"]
-
 NAMES = {
     "bayesvm": "`BayesianSVC()`",
     "random_forest": "random forest, 200 trees",
