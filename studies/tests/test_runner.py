@@ -224,7 +224,7 @@ def test_a_stage_with_a_file_of_its_own_is_made_anew_and_comes_first(tmp_path, s
         return [task(split=5), task(split=6)]
 
     stages = [Stage([task(split=0)], results=own), Stage([task(split=5)], replanned=replanned, alone=True)]
-    outcome = run_plan(Plan(stages, lambda: Spool(sets)), tmp_path / "r.jsonl", jobs=2)
+    outcome = run_plan(Plan(stages, lambda _: Spool(sets)), tmp_path / "r.jsonl", jobs=2)
     assert outcome == Outcome(known=0, made=3, failed=0, timed_out=0)
     assert before == [1]  # what comes first is finished when the second stage is planned
     assert (tmp_path / "trained.2.jsonl").read_text() == "first"

@@ -112,6 +112,12 @@ class Task:
         return digest([self.place, self.versions])
 
 
+def measured_config(module: str, arguments: dict[str, Any], shortened: bool) -> dict[str, Any]:
+    """The configuration of a task that a module's own ``measure`` does."""
+    named = {"estimator": f"{module}:measure", "measured_by": module}
+    return {**named, "arguments": arguments, "shortened": shortened}
+
+
 # More digits than a clock or a score has.
 _DIGITS = 7
 
@@ -401,21 +407,13 @@ def _row(r: Result) -> dict[str, Any]:
     scores = pool([r]) if r.ok and r.n_test else None
     began = datetime.datetime.fromtimestamp(r.started, datetime.UTC)
     arguments = r.config["arguments"]
+    known = {f.name: getattr(r, f.name) for f in fields(r)}
+    where = ("protocol", "data", "split", "model", "status", "error")
+    sizes = ("n_train", "n_test", "n_features", "n_classes")
+    measured = ("accuracy", "log_loss", "brier", "ece")
     return {
-        "protocol": r.protocol,
-        "data": r.data,
-        "split": r.split,
-        "model": r.model,
-        "status": r.status,
-        "error": r.error,
-        "n_train": r.n_train,
-        "n_test": r.n_test,
-        "n_features": r.n_features,
-        "n_classes": r.n_classes,
-        "accuracy": "" if scores is None else f"{scores.accuracy:.6g}",
-        "log_loss": "" if scores is None else f"{scores.log_loss:.6g}",
-        "brier": "" if scores is None else f"{scores.brier:.6g}",
-        "ece": "" if scores is None else f"{scores.ece:.6g}",
+        **{name: known[name] for name in (*where, *sizes)},
+        **{name: "" if scores is None else f"{getattr(scores, name):.6g}" for name in measured},
         "fit_s": r.fit_s if r.ok else "",
         "predict_s": r.predict_s if r.ok else "",
         "peak_mb": "" if r.peak_mb is None else r.peak_mb,
@@ -424,9 +422,7 @@ def _row(r: Result) -> dict[str, Any]:
         "seed": arguments.get("random_state", ""),
         "shortened": bool(r.config.get("shortened", False)),
         "versions": " ".join(f"{k}={v}" for k, v in sorted({**r.environment, **r.versions}.items())),
-        "commit": r.commit,
-        "machine": r.machine,
-        "jobs": r.jobs,
+        **{name: known[name] for name in ("commit", "machine", "jobs")},
         "started": began.isoformat(timespec="seconds"),
         "note": r.note,
     }

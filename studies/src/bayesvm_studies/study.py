@@ -7,7 +7,7 @@ imported when it is done.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -65,6 +65,18 @@ def option(default: Any, help: str, **of_typer: Any) -> Any:
     return field(default=default, metadata={"help": help, **of_typer})
 
 
+def near_name(name: str, known: Iterable[str]) -> str:
+    """A question that offers the known name that is most alike; empty if none is.
+
+    Examples
+    --------
+    >>> near_name("irs", ["iris", "glass"])
+    "did you mean 'iris'?"
+    """
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"did you mean {near[0]!r}?" if near else ""
+
+
 def chosen_names(what: str, listed: str, known: Sequence[str]) -> list[str]:
     """Names of a list with commas; "all" stands for all.
 
@@ -87,8 +99,7 @@ def chosen_names(what: str, listed: str, known: Sequence[str]) -> list[str]:
         raise ValueError(f"{listed!r} names no {what}; give all or some of {', '.join(known)}")
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"give all or some of {', '.join(known)}"
+            hint = near_name(name, known) or f"give all or some of {', '.join(known)}"
             raise ValueError(f"there is no {what} {name!r}; {hint}")
     return names
 

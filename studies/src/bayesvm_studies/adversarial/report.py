@@ -183,7 +183,7 @@ def _as_the_paper(group: str, victims: Sequence[Attacked]) -> Drawing:
         Panel(_EPSILON, _AUC, {title_of(a.victim): _curves(a, _auc(_PAPER_SCORE)) for a in victims}),
     ]
     words = "accuracy, mean variation ratio and ROC-AUC of the variation ratio against the strength of FGSM"
-    return Drawing(lambda width: curves_figure(panels, width), f"{GROUPS[group].title}: {words}.")
+    return Drawing(partial(curves_figure, panels), f"{GROUPS[group].title}: {words}.")
 
 
 def _true_positives(group: str, victims: Sequence[Attacked]) -> Drawing:
@@ -197,7 +197,7 @@ def _true_positives(group: str, victims: Sequence[Attacked]) -> Drawing:
         for score in (_PAPER_SCORE, COMBINED, SQUEEZED)
     ]
     words = "share of attacked images that are found at five per cent of false alarms"
-    return Drawing(lambda width: curves_figure(panels, width), f"{GROUPS[group].title}: {words}.")
+    return Drawing(partial(curves_figure, panels), f"{GROUPS[group].title}: {words}.")
 
 
 def _by_score(group: str, ours: Attacked) -> Drawing:
@@ -215,7 +215,7 @@ def _by_score(group: str, ours: Attacked) -> Drawing:
         )
     ]
     words = f"ROC-AUC of every score of {title_of(OURS)} against the strength of FGSM"
-    return Drawing(lambda width: curves_figure(panels, width), f"{GROUPS[group].title}: {words}.")
+    return Drawing(partial(curves_figure, panels), f"{GROUPS[group].title}: {words}.")
 
 
 def _by_attack(group: str, attacks: Sequence[Attacked]) -> Drawing:
@@ -227,7 +227,7 @@ def _by_attack(group: str, attacks: Sequence[Attacked]) -> Drawing:
         *(Panel(_EPSILON, _AUC, titled(_auc(s)), score_title(s)) for s in (_PAPER_SCORE, COMBINED, SQUEEZED)),
     ]
     words = f"accuracy and ROC-AUC of {title_of(OURS)} under every attack"
-    return Drawing(lambda width: curves_figure(panels, width), f"{GROUPS[group].title}: {words}.")
+    return Drawing(partial(curves_figure, panels), f"{GROUPS[group].title}: {words}.")
 
 
 def _histograms(group: str, ours: Attacked) -> Drawing:
@@ -240,8 +240,7 @@ def _histograms(group: str, ours: Attacked) -> Drawing:
             panels.append(Counts(f"ε = {epsilon:g}", kept["edges"], counts))
     words = "log variation ratio of clean, noisy and attacked images at every strength of FGSM, first seed"
     return Drawing(
-        lambda width: histograms_figure(panels, "Log variation ratio", width),
-        f"{GROUPS[group].title}: {words}.",
+        partial(histograms_figure, panels, "Log variation ratio"), f"{GROUPS[group].title}: {words}."
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from bayesvm_studies.images import ImageSettings
 from bayesvm_studies.images.arrays import SYNTHETIC, ImageSpool, image_digest
-from bayesvm_studies.results import Task, plain_path
+from bayesvm_studies.results import Task, measured_config, plain_path
 from bayesvm_studies.runner import Plan, Stage
 from bayesvm_studies.study import chosen_names
 from bayesvm_studies.versions import code_version
@@ -284,12 +284,9 @@ class _Maker:
         settings = self._settings
         if data not in self._digests:
             self._digests[data] = image_digest(data, self._data)
-        config = {
-            "estimator": f"{MEASURED_BY}:measure",
-            "measured_by": MEASURED_BY,
-            "arguments": {**arguments, "device": settings.device, "limit_rows": settings.limit_rows},
-            "shortened": settings.epochs is not None or settings.limit_rows is not None,
-        }
+        arguments = {**arguments, "device": settings.device, "limit_rows": settings.limit_rows}
+        shortened = settings.epochs is not None or settings.limit_rows is not None
+        config = measured_config(MEASURED_BY, arguments, shortened)
         ours = model not in ("softmax", "mc_dropout", *DERIVED)
         code = (
             code_version("bayesvm.nn", "bayesvm._core", *_COMMON)

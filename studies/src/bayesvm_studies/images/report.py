@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -152,7 +153,7 @@ def _accuracy(summary: ImageSummary, group: GroupSummary) -> Drawing:
         Panel("Seconds of training", "Test accuracy", by_time, trim=True),
     ]
     return Drawing(
-        lambda width: curves_figure(panels, width),
+        partial(curves_figure, panels),
         f"{GROUPS[group.name].title}: test accuracy against epochs and against seconds of training.",
     )
 
@@ -167,8 +168,7 @@ def _objective(group: GroupSummary) -> Drawing:
         for what, label in (("objective", "Objective per row"), ("likelihood", "Likelihood per row"))
     ]
     return Drawing(
-        lambda width: curves_figure(panels, width),
-        f"{GROUPS[group.name].title}: objective and likelihood per epoch.",
+        partial(curves_figure, panels), f"{GROUPS[group.name].title}: objective and likelihood per epoch."
     )
 
 
@@ -178,7 +178,7 @@ def _reliability(group: GroupSummary) -> Drawing:
         for model, scores in group.models.items()
     ]
     return Drawing(
-        lambda width: reliability_grid(calibrations, width),
+        partial(reliability_grid, calibrations),
         f"{GROUPS[group.name].title}: accuracy against confidence, one diagram for each model.",
     )
 
@@ -198,7 +198,7 @@ def _corruptions(group: GroupSummary) -> Drawing | None:
         if curves:
             panels.append(Panel("Severity", _AUROC, curves, _SCORE_TITLES[score]))
     return Drawing(
-        lambda width: curves_figure(panels, width),
+        partial(curves_figure, panels),
         f"{GROUPS[group.name].title}: how well doubt tells corrupted images from clean ones, by severity.",
     )
 
@@ -217,7 +217,7 @@ def _warmup(data: str, runs: dict[str, Result]) -> Drawing:
         )
     ]
     return Drawing(
-        lambda width: curves_figure(panels, width),
+        partial(curves_figure, panels),
         f"{data}: first epochs with and without a warm-up of the divergence, for both ways to train q.",
     )
 
