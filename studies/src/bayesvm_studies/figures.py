@@ -1,4 +1,4 @@
-"""The figures of the studies: each function draws one at a width in inches and gives back matplotlib's Figure.
+"""The figures of the studies: each function draws one, so many inches wide, as matplotlib's Figure.
 
 Panels stand below each other with one legend, or two in a row.
 """

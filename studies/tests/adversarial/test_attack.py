@@ -18,7 +18,7 @@ from bayesvm_studies.adversarial.attack import detection, histogram, load_victim
 from bayesvm_studies.adversarial.plan import EPSILONS, SCORE_TITLES
 from bayesvm_studies.images.arrays import models_folder, read_images
 from bayesvm_studies.images.models import evaluated, load_model, output_of
-from bayesvm_studies.results import Result
+from studies.tests.doubles import as_read
 
 CPU = torch.device("cpu")
 LATENT = {"latent_variance", "inducing_distance"}
@@ -49,7 +49,7 @@ def ran(task, folder):
     warm_up(task.config)
     known = measure(dataclasses.asdict(task), folder, lambda: began.append(True))
     assert began == [True]
-    return Result.from_line(Result.of(task, "ok", **known).to_line())  # as it will be read
+    return as_read(task, **known)
 
 
 @pytest.mark.parametrize("model", ["bayesvm", "softmax", "ensemble", "mc_dropout"])
