@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 
-from bayesvm_studies.results import Task
+from bayesvm_studies.results import Result, Task
 
 
 class Shares:
@@ -77,6 +77,11 @@ class Hungry(Shares):
 def task(estimator="Shares", *, split=0, timeout=None, model="model", data="iris", **arguments):
     config = {"estimator": f"studies.tests.doubles:{estimator}", "arguments": arguments}
     return Task(data, "digest", "olson", split, model, config, {"double": "1"}, timeout)
+
+
+def as_read(task, **known):
+    """A result as it comes back from its line."""
+    return Result.from_line(Result.of(task, "ok", **known).to_line())
 
 
 class Threads(Shares):

@@ -9,7 +9,7 @@ from bayesvm.metrics import calibration_gap, expected_calibration_error, reliabi
 from bayesvm_studies.figures import rank_groups
 from bayesvm_studies.results import Result
 from bayesvm_studies.statistics import N_BINS, compare, pool, rank_rows, score_sums
-from studies.tests.doubles import task
+from studies.tests.doubles import as_read, task
 
 
 @pytest.fixture
@@ -22,10 +22,7 @@ def judged():
 
 def as_folds(y, proba, classes, n_folds=7):
     parts = np.array_split(np.random.default_rng(1).permutation(len(y)), n_folds)
-    return [
-        Result.from_line(Result.of(task(split=i), "ok", **score_sums(y[p], proba[p], classes)).to_line())
-        for i, p in enumerate(parts)
-    ]
+    return [as_read(task(split=i), **score_sums(y[p], proba[p], classes)) for i, p in enumerate(parts)]
 
 
 def test_pooled_folds_are_all_rows_at_once(judged):

@@ -20,10 +20,10 @@ from bayesvm_studies.active import ACTIVE
 from bayesvm_studies.adversarial import ADVERSARIAL
 from bayesvm_studies.images import IMAGES
 from bayesvm_studies.structured import STRUCTURED
+from bayesvm_studies.study import Study, option
 
 if TYPE_CHECKING:
     from bayesvm_studies.runner import Plan, Standing
-    from bayesvm_studies.study import Study
 
 STUDIES = {study.name: study for study in (STRUCTURED, IMAGES, ACTIVE, ADVERSARIAL)}
 
@@ -35,70 +35,52 @@ report = typer.Typer(help="Show what the experiments found.", no_args_is_help=Tr
 class RunOptions:
     """Options of ``bayesvm reproduce`` that all studies have."""
 
-    jobs: int
-    data: Path | None
-    results: Path
-    retry: bool
-    any_version: bool
-    dry_run: bool
+    jobs: int = option(1, "Processes side by side.", flags=("--jobs", "-j"), min=1)
+    data: Path | None = option(None, "", metavar="DIR")  # the study says what is in it
+    results: Path = option(Path(), "File of results, one line of JSON per fit.", metavar="FILE")
+    retry: bool = option(False, "Try what failed or took too long again.", flags=("--retry",))
+    any_version: bool = option(
+        False, "Do not repeat what was measured with other versions.", flags=("--any-version",)
+    )
+    dry_run: bool = option(False, "List the fits and make none.", flags=("--dry-run",))
 
 
 @dataclass(frozen=True)
 class ReportOptions:
     """Options of ``bayesvm report``."""
 
-    results: Path
-    output: Path | None
-    figures: Path | None
-    json: Path | None
-    table: Path | None
+    results: Path = option(Path(), "File of results, one line of JSON per fit.", metavar="FILE")
+    output: Path | None = option(
+        None, "Page [default: RESULTS.html if nothing else]", flags=("--output", "-o"), metavar="FILE"
+    )
+    figures: Path | None = option(None, "Folder for the figures as SVG and PNG.", metavar="DIR")
+    json: Path | None = option(None, "Summary, from the raw results.", metavar="FILE")
+    table: Path | None = option(None, "All fits as one table (CSV).", metavar="FILE")
 
 
-def _option(name: str, kind: Any, default: Any, help: str, *flags: str, **of_typer: Any) -> Parameter:
-    annotation = Annotated[kind, typer.Option(*flags, help=help, **of_typer)]
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+def _parameters(study: Study, *options: type) -> Iterable[Parameter]:
+    """The fields of some dataclasses as options of a command."""
+    for owner in options:
+        kinds = get_type_hints(owner)
+        for f in fields(owner):
+            kind: Any = kinds[f.name]
+            default, of_typer = f.default, dict(f.metadata)
+            if default == ():  # may be given again and again
+                kind, default = list[str] | None, None
+            if f.name == "results":
+                default = Path(f"results/{study.name}.jsonl")
+            if f.name == "data":
+                of_typer["help"] = study.data_help
+            annotation = Annotated[kind, typer.Option(*of_typer.pop("flags", ()), **of_typer)]
+            yield Parameter(f.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _results(study: Study) -> Parameter:
-    default = Path(f"results/{study.name}.jsonl")
-    return _option("results", Path, default, "File of results, one line of JSON per fit.", metavar="FILE")
-
-
-def _own_options(study: Study) -> Iterable[Parameter]:
-    kinds = get_type_hints(study.settings)
-    for f in fields(study.settings):
-        listed = f.default == ()  # may be given again and again
-        kind, default = (list[str] | None, None) if listed else (kinds[f.name], f.default)
-        yield _option(f.name, kind, default, **f.metadata)
-
-
-def _run_options(study: Study) -> Iterable[Parameter]:
-    yield _option("jobs", int, 1, "Processes side by side.", "--jobs", "-j", min=1)
-    yield _option("data", Path | None, None, study.data_help, metavar="DIR")
-    yield _results(study)
-    yield _option("retry", bool, False, "Try what failed or took too long again.", "--retry")
-    any_version = "Do not repeat what was measured with other versions."
-    yield _option("any_version", bool, False, any_version, "--any-version")
-    yield _option("dry_run", bool, False, "List the fits and make none.", "--dry-run")
-
-
-def _report_options(study: Study) -> Iterable[Parameter]:
-    path = Path | None
-    yield _results(study)
-    page = "Page [default: RESULTS.html if nothing else]"
-    yield _option("output", path, None, page, "--output", "-o", metavar="FILE")
-    yield _option("figures", path, None, "Folder for the figures as SVG and PNG.", metavar="DIR")
-    yield _option("json", path, None, "Summary, from the raw results.", metavar="FILE")
-    yield _option("table", path, None, "All fits as one table (CSV).", metavar="FILE")
-
-
-def _add(app: typer.Typer, name: str, help: str, options: Iterable[Parameter], task: Any) -> None:
+def _add(app: typer.Typer, name: str, help: str, parameters: list[Parameter], task: Any) -> None:
     """Add a command whose function answers with what is to be done."""
 
     def command(**given: Any) -> Callable[[], int]:
         return partial(task, given)
 
-    parameters = list(options)
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {p.name: p.annotation for p in parameters}
     app.command(name, help=help)(command)
@@ -106,9 +88,11 @@ def _add(app: typer.Typer, name: str, help: str, options: Iterable[Parameter], t
 
 def _add_commands() -> None:
     for study in STUDIES.values():
-        options = [*_own_options(study), *_run_options(study)]
-        _add(reproduce, study.name, study.reproduce_help, options, partial(_reproduce, study))
-        _add(report, study.name, study.report_help, _report_options(study), partial(_report, study))
+        for app, help, own, task in (
+            (reproduce, study.reproduce_help, (study.settings, RunOptions), _reproduce),
+            (report, study.report_help, (ReportOptions,), _report),
+        ):
+            _add(app, study.name, help, list(_parameters(study, *own)), partial(task, study))
 
 
 def _reproduce(study: Study, given: dict[str, Any]) -> int:
@@ -117,7 +101,7 @@ def _reproduce(study: Study, given: dict[str, Any]) -> int:
     lists = {f.name for f in fields(study.settings) if f.default == ()}
     settings = study.settings(**{k: tuple(v or ()) if k in lists else v for k, v in given.items()})
     _check_results(options.results)
-    plan = study.plan(settings, options.data, options.results)
+    plan = study.plan(settings, options.data)
     for name, why in plan.absent.items():
         _say(f"note: {name} does not take part: {why}")
     from bayesvm_studies.results import Store
@@ -214,14 +198,15 @@ def _report(study: Study, given: dict[str, Any]) -> int:
             raise ValueError(f"{options.results} holds no results")
         found = study.report(results)
         written: list[Row] = []
-        if options.json is not None:
-            with replacing(options.json) as part:
-                part.write_text(json.dumps(found.numbers, indent=2) + "\n", encoding="utf-8")
-            written.append(("summary", str(options.json)))
-        if options.table is not None:
-            with replacing(options.table) as part:
-                part.write_text(found.table(), encoding="utf-8")
-            written.append(("table", str(options.table)))
+        texts: list[tuple[str, Path | None, Callable[[], str]]] = [
+            ("summary", options.json, lambda: json.dumps(found.numbers, indent=2) + "\n"),
+            ("table", options.table, found.table),
+        ]
+        for what, path, text in texts:
+            if path is not None:
+                with replacing(path) as part:
+                    part.write_text(text(), encoding="utf-8")
+                written.append((what, str(path)))
         if options.figures is not None:
             steps.start("Drawing")
             written.append(("figures", f"{len(found.save_figures(options.figures))} in {options.figures}"))

@@ -1,8 +1,12 @@
-"""The figures of the studies: each function draws one and gives back matplotlib's Figure."""
+"""The figures of the studies: each function draws one, so many inches wide, as matplotlib's Figure.
+
+Panels stand below each other with one legend, or two in a row.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,6 +34,27 @@ def _grid(n_panels: int, width: float, height: float, columns: int, **shared: An
     for ax in axes[n_panels:]:
         ax.set_axis_off()
     return figure, axes[:n_panels]
+
+
+def _panels(
+    panels: Sequence[Any], width: float, height: float, columns: int, draw: Callable[..., None], **shared: Any
+) -> tuple[Figure, Any]:
+    """A figure with every panel drawn on its axes."""
+    figure, axes = _grid(len(panels), width, height, columns, **shared)
+    for ax, panel in zip(axes, panels, strict=True):
+        draw(ax, panel)
+    return figure, axes
+
+
+def _set_title(ax: Axes, title: str) -> None:
+    if title:
+        ax.set_title(title, fontsize="medium", color=INK, loc="left")
+
+
+def _look(titles: Sequence[str], title: str) -> tuple[str, str]:
+    """Colour and style of a line, the same wherever the titles are."""
+    i = titles.index(title)
+    return _COLORS[i % len(_COLORS)], _STYLES[i % len(_STYLES)]
 
 
 def _add_legend(figure: Figure, axes: Sequence[Axes], columns: int = 2, **options: Any) -> Legend:
@@ -71,23 +96,13 @@ _TRIM = 0.02
 
 
 def curves_figure(panels: Sequence[Panel], width: float) -> Figure:
-    """Curves of several models: a thin line per run, a thick one through their medians.
-
-    Parameters
-    ----------
-    panels : sequence of Panel
-        Below each other, with one legend.
-    width : float
-        Inches.
-    """
+    """Curves of several models: a thin line per run, a thick one through their medians."""
     from matplotlib import rcParams
     from matplotlib.font_manager import FontProperties
 
     titles = list(dict.fromkeys(title for panel in panels for title in panel.curves))
     height = 2.5 * len(panels) + 0.24 * -(-len(titles) // 2) + 0.3
-    figure, axes = _grid(len(panels), width, height, 1)
-    for ax, panel in zip(axes, panels, strict=True):
-        _draw_curves(ax, panel, titles)
+    figure, axes = _panels(panels, width, height, 1, partial(_draw_curves, titles=titles))
     # Smaller letters where the legend would be cut off.
     size = FontProperties(size=rcParams["legend.fontsize"]).get_size_in_points()
     options: dict[str, Any] = {"columns": min(2, max(1, len(titles))), "columnspacing": 1.2}
@@ -102,8 +117,7 @@ def curves_figure(panels: Sequence[Panel], width: float) -> Figure:
 def _draw_curves(ax: Axes, panel: Panel, titles: Sequence[str]) -> None:
     values: list[float] = []
     for title, runs in panel.curves.items():
-        i = titles.index(title)
-        color, style = _COLORS[i % len(_COLORS)], _STYLES[i % len(_STYLES)]
+        color, style = _look(titles, title)
         marker = "o" if max((len(run.x) for run in runs), default=0) == 1 else None
         if len(runs) > 1:
             for run in runs:
@@ -117,8 +131,7 @@ def _draw_curves(ax: Axes, panel: Panel, titles: Sequence[str]) -> None:
         low, high = float(np.quantile(values, 0.1)), max(values)
         ax.set_ylim(low - _TRIM * (high - low), high + 3 * _TRIM * (high - low))
     ax.set(xlabel=panel.x_label, ylabel=panel.y_label)
-    if panel.title:
-        ax.set_title(panel.title, fontsize="medium", color=INK, loc="left")
+    _set_title(ax, panel.title)
     tidy(ax, grid="y")
     ax.locator_params(nbins=5)
 
@@ -153,8 +166,6 @@ def bands_figure(panels: Sequence[BandPanel], width: float, order: Sequence[str]
     ----------
     panels : sequence of BandPanel
         Below each other, with one legend.
-    width : float
-        Inches.
     order : sequence of str
         Titles in the order of their colours, so that figures agree.
     """
@@ -164,17 +175,14 @@ def bands_figure(panels: Sequence[BandPanel], width: float, order: Sequence[str]
     # Two long titles do not fit beside each other.
     columns = 1 if max(map(len, shown), default=0) > _LONG_TITLE else 2
     height = 2.9 * len(panels) + 0.24 * -(-len(shown) // columns) + 0.3
-    figure, axes = _grid(len(panels), width, height, 1)
-    for ax, panel in zip(axes, panels, strict=True):
-        _draw_bands(ax, panel, titles)
+    figure, axes = _panels(panels, width, height, 1, partial(_draw_bands, titles=titles))
     _add_legend(figure, axes, columns, columnspacing=1.2)
     return figure
 
 
 def _draw_bands(ax: Axes, panel: BandPanel, titles: Sequence[str]) -> None:
     for title, runs in panel.curves.items():
-        i = titles.index(title)
-        color, style = _COLORS[i % len(_COLORS)], _STYLES[i % len(_STYLES)]
+        color, style = _look(titles, title)
         x = np.arange(runs.shape[1])
         if len(runs) > 1:
             ax.fill_between(x, runs.min(0), runs.max(0), color=color, alpha=0.15, linewidth=0.0)
@@ -184,8 +192,7 @@ def _draw_bands(ax: Axes, panel: BandPanel, titles: Sequence[str]) -> None:
         ax.axhline(height, color=INK, linewidth=1.0, linestyle=(0, (6, 4)), label=what)
     ax.set(xlabel=panel.x_label, ylabel=panel.y_label)
     ax.margins(x=0.01)
-    if panel.title:
-        ax.set_title(panel.title, fontsize="medium", color=INK, loc="left")
+    _set_title(ax, panel.title)
     tidy(ax, grid="y")
     ax.locator_params(axis="y", nbins=6)
 
@@ -199,16 +206,7 @@ class Counts(NamedTuple):
 
 
 def histograms_figure(panels: Sequence[Counts], x_label: str, width: float) -> Figure:
-    """Shares of rows, so that kinds with different numbers of rows compare.
-
-    Parameters
-    ----------
-    panels : sequence of Counts
-        Two in a row.
-    x_label : str
-    width : float
-        Inches.
-    """
+    """Shares of rows, so that kinds with different numbers of rows compare."""
     columns = min(2, len(panels))
     figure, axes = _grid(len(panels), width, 0.6 + 1.7 * -(-len(panels) // columns), columns, sharex=True)
     for ax, panel in zip(axes, panels, strict=True):
@@ -216,7 +214,7 @@ def histograms_figure(panels: Sequence[Counts], x_label: str, width: float) -> F
             share = np.asarray(counts, float) / max(sum(counts), 1)
             ax.stairs(share, panel.edges, color=color, fill=True, alpha=0.18)
             ax.stairs(share, panel.edges, color=color, linewidth=1.4, label=kind)
-        ax.set_title(panel.title, fontsize="medium", color=INK, loc="left")
+        _set_title(ax, panel.title)
         ax.set_yticks([])
         tidy(ax)
         ax.spines["left"].set_visible(False)
@@ -234,19 +232,10 @@ class Calibration(NamedTuple):
 
 
 def reliability_grid(models: Sequence[Calibration], width: float) -> Figure:
-    """A small reliability diagram per model, two in a row; grey columns show where its answers lie.
-
-    Parameters
-    ----------
-    models : sequence of Calibration
-    width : float
-        Inches.
-    """
+    """A small reliability diagram per model, two in a row; grey columns show where its answers lie."""
     columns = min(2, len(models))
     height = 0.3 + -(-len(models) // columns) * width / columns * 1.06
-    figure, axes = _grid(len(models), width, height, columns, sharex=True, sharey=True)
-    for ax, model in zip(axes, models, strict=True):
-        _draw_reliability(ax, model)
+    figure, _ = _panels(models, width, height, columns, _draw_reliability, sharex=True, sharey=True)
     figure.supxlabel("Confidence in the top class", fontsize="medium", color=INK)
     figure.supylabel("Accuracy", fontsize="medium", color=INK)
     return figure
@@ -263,7 +252,7 @@ def _draw_reliability(ax: Axes, model: Calibration) -> None:
     ax.set(xlim=(0.0, 1.0), ylim=(0.0, 1.02), aspect="equal")
     ax.set_xticks([0.0, 0.5, 1.0])
     ax.set_yticks([0.0, 0.5, 1.0])
-    ax.set_title(model.title, fontsize="medium", color=INK, loc="left")
+    _set_title(ax, model.title)
     ax.text(0.05, 0.95, f"ECE {model.error:.3f}", transform=ax.transAxes, va="top", color=MUTED)
     tidy(ax)
 
@@ -278,20 +267,10 @@ class Pair(NamedTuple):
 
 
 def scatter_figure(pairs: Sequence[Pair], width: float) -> Figure:
-    """Two models against each other, a dot per set, as in the paper; above the diagonal ours is better.
-
-    Parameters
-    ----------
-    pairs : sequence of Pair
-        A panel each, two in a row.
-    width : float
-        Inches.
-    """
+    """Two models against each other, a dot per set, as in the paper; above the diagonal ours is better."""
     columns = min(2, len(pairs))
-    figure, axes = _grid(len(pairs), width, 0.2 + -(-len(pairs) // columns) * width / columns * 1.04, columns)
-    for ax, pair in zip(axes, pairs, strict=True):
-        _draw_pair(ax, pair)
-    return figure
+    height = 0.2 + -(-len(pairs) // columns) * width / columns * 1.04
+    return _panels(pairs, width, height, columns, _draw_pair)[0]
 
 
 def _draw_pair(ax: Axes, pair: Pair) -> None:
@@ -331,8 +310,6 @@ def times_figure(sizes: Sequence[int], seconds: Mapping[str, Sequence[float]], w
         Rows of each set.
     seconds : mapping of str to sequence of float
         By the title of a model; NaN where there is none.
-    width : float
-        Inches.
     """
     from matplotlib.ticker import LogLocator
 
@@ -398,8 +375,6 @@ def critical_difference_figure(
         Names of the models for the reader.
     ours : str
         The model in colour.
-    width : float
-        Inches.
     """
     order = np.argsort(comparison.mean_rank, kind="stable")
     ranks = comparison.mean_rank[order]

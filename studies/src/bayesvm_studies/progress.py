@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from bayesvm._cli.terminal import count_of
+from bayesvm_studies.runner import Listener
 
 if TYPE_CHECKING:
     from bayesvm_studies.results import Result, Task
@@ -44,15 +45,12 @@ def _what(result: Result) -> str:
     return f"{scores}  {result.fit_s:.2f} s"
 
 
-class FitLines:
+class FitLines(Listener):
     """One line per fit."""
 
     def planned(self, known: int, todo: int, left: float | None) -> None:
         """Say what is to be done."""
         self._say(f"{count_of(known, 'fit')} known, {todo} to do")
-
-    def began(self, task: Task) -> None:
-        """Nothing to say yet."""
 
     def ended(self, result: Result, done: int, todo: int, left: float | None) -> None:
         """Say what came of it."""
@@ -63,7 +61,7 @@ class FitLines:
         sys.stderr.flush()
 
 
-class LiveFits:
+class LiveFits(Listener):
     """A bar with the time left, the fits that are running, and lines for those that went wrong."""
 
     def __init__(self, live: Any) -> None:
@@ -120,7 +118,7 @@ class LiveFits:
 
 
 @contextmanager
-def shown_fits() -> Iterator[FitLines | LiveFits]:
+def shown_fits() -> Iterator[Listener]:
     """A listener that suits standard error."""
     if not sys.stderr.isatty():
         yield FitLines()

@@ -22,6 +22,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -99,16 +100,22 @@ class Task:
     versions: dict[str, str]
     timeout: float | None = None
 
-    @property
+    @cached_property
     def place(self) -> str:
         """Key without the versions: what is measured, whatever with."""
         config = as_recorded(self.config)
         return digest([self.data, self.data_digest, self.protocol, self.split, self.model, config])
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Key of the result."""
         return digest([self.place, self.versions])
+
+
+def measured_config(module: str, arguments: dict[str, Any], shortened: bool) -> dict[str, Any]:
+    """The configuration of a task that a module's own ``measure`` does."""
+    named = {"estimator": f"{module}:measure", "measured_by": module}
+    return {**named, "arguments": arguments, "shortened": shortened}
 
 
 # More digits than a clock or a score has.
@@ -116,17 +123,13 @@ _DIGITS = 7
 
 
 @dataclass(frozen=True)
-class Result:
-    """A fit that was made, failed or took too long.
+class Result(Task):
+    """A task that was done, failed or took too long.
 
     Sums over the test rows, not means, so that folds can be pooled.
 
     Attributes
     ----------
-    key, place : str
-        Keys of the task, with and without versions.
-    data, data_digest, protocol, split, model, config, versions
-        As in :class:`Task`.
     status : str
         "ok", "error" or "timeout".
     error : str
@@ -154,16 +157,7 @@ class Result:
         Versions of everything else.
     """
 
-    key: str
-    place: str
-    data: str
-    data_digest: str
-    protocol: str
-    split: int
-    model: str
-    config: dict[str, Any]
-    versions: dict[str, str]
-    status: str
+    status: str = field(kw_only=True)
     error: str = ""
     n_train: int = 0
     n_test: int = 0
@@ -193,18 +187,15 @@ class Result:
     @classmethod
     def of(cls, task: Task, status: str, **known: Any) -> Result:
         """The result of a task."""
-        described = {
-            name: getattr(task, name)
-            for name in ("data", "data_digest", "protocol", "split", "model", "config", "versions")
-        }
-        return cls(key=task.key, place=task.place, status=status, **described, **known)
+        described = {f.name: getattr(task, f.name) for f in fields(Task)}
+        return cls(status=status, **described, **known)
 
     def to_line(self) -> str:
         """One line of JSON, with its end; what is empty is left out."""
         content = {
             name: _rounded(value)
-            for name, value in asdict(self).items()
-            if value is not None and (value or not isinstance(value, (str, dict, list)))
+            for name, value in {"key": self.key, "place": self.place, **asdict(self)}.items()
+            if name != "timeout" and value is not None and (value or not isinstance(value, (str, dict, list)))
         }
         return json.dumps(content, separators=(",", ":")) + "\n"
 
@@ -416,21 +407,13 @@ def _row(r: Result) -> dict[str, Any]:
     scores = pool([r]) if r.ok and r.n_test else None
     began = datetime.datetime.fromtimestamp(r.started, datetime.UTC)
     arguments = r.config["arguments"]
+    known = {f.name: getattr(r, f.name) for f in fields(r)}
+    where = ("protocol", "data", "split", "model", "status", "error")
+    sizes = ("n_train", "n_test", "n_features", "n_classes")
+    measured = ("accuracy", "log_loss", "brier", "ece")
     return {
-        "protocol": r.protocol,
-        "data": r.data,
-        "split": r.split,
-        "model": r.model,
-        "status": r.status,
-        "error": r.error,
-        "n_train": r.n_train,
-        "n_test": r.n_test,
-        "n_features": r.n_features,
-        "n_classes": r.n_classes,
-        "accuracy": "" if scores is None else f"{scores.accuracy:.6g}",
-        "log_loss": "" if scores is None else f"{scores.log_loss:.6g}",
-        "brier": "" if scores is None else f"{scores.brier:.6g}",
-        "ece": "" if scores is None else f"{scores.ece:.6g}",
+        **{name: known[name] for name in (*where, *sizes)},
+        **{name: "" if scores is None else f"{getattr(scores, name):.6g}" for name in measured},
         "fit_s": r.fit_s if r.ok else "",
         "predict_s": r.predict_s if r.ok else "",
         "peak_mb": "" if r.peak_mb is None else r.peak_mb,
@@ -439,9 +422,7 @@ def _row(r: Result) -> dict[str, Any]:
         "seed": arguments.get("random_state", ""),
         "shortened": bool(r.config.get("shortened", False)),
         "versions": " ".join(f"{k}={v}" for k, v in sorted({**r.environment, **r.versions}.items())),
-        "commit": r.commit,
-        "machine": r.machine,
-        "jobs": r.jobs,
+        **{name: known[name] for name in ("commit", "machine", "jobs")},
         "started": began.isoformat(timespec="seconds"),
         "note": r.note,
     }

@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
 from bayesvm_studies.datasets import find_set
 from bayesvm_studies.pool import run_tasks
@@ -48,13 +47,13 @@ class Plan:
     ----------
     stages : list of Stage
     spool : callable
-        Makes the :class:`Spool` of the sets.
+        Makes the :class:`Spool` of the sets, given the file of results.
     absent : dict of str to str
         Models that cannot run here, with the reason.
     """
 
     stages: list[Stage]
-    spool: Callable[[], Spool]
+    spool: Callable[[Path], Spool]
     absent: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -63,8 +62,8 @@ class Plan:
         return [task for stage in self.stages for task in stage.tasks]
 
 
-class Listener(Protocol):
-    """Follows a run."""
+class Listener:
+    """Follows a run; this one says nothing of it."""
 
     def planned(self, known: int, todo: int, left: float | None) -> None:
         """So many fits are known, so many are to be made, in about so many seconds."""
@@ -74,19 +73,6 @@ class Listener(Protocol):
 
     def ended(self, result: Result, done: int, todo: int, left: float | None) -> None:
         """A fit is over and its result is on disk."""
-
-
-class _Silent:
-    """A listener that says nothing."""
-
-    def planned(self, known: int, todo: int, left: float | None) -> None:
-        pass
-
-    def began(self, task: Task) -> None:
-        pass
-
-    def ended(self, result: Result, done: int, todo: int, left: float | None) -> None:
-        pass
 
 
 @dataclass(frozen=True)
@@ -166,7 +152,7 @@ def run_plan(
     """
     if jobs < 1:
         raise ValueError(f"jobs {jobs} is not valid; give a number >= 1")
-    spool = plan.spool()
+    spool = plan.spool(Path(results))
     known, made, notes = 0, Counter[str](), dict[str, None]()
     try:
         for stage in plan.stages:
@@ -177,7 +163,7 @@ def run_plan(
             before = standing(tasks, store.results(), retry=retry, any_version=any_version)
             if tasks:
                 known += before.known
-                _make(before, store, spool, 1 if stage.alone else jobs, listener or _Silent(), made, notes)
+                _make(before, store, spool, 1 if stage.alone else jobs, listener or Listener(), made, notes)
     finally:
         spool.close()
     return Outcome(known, made.total(), made["error"], made["timeout"], tuple(notes))

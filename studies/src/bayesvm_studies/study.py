@@ -7,8 +7,9 @@ imported when it is done.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,16 +26,13 @@ class Study:
     Attributes
     ----------
     name : str
-        Of the commands; results are in ``results/NAME.jsonl`` by default.
+        Of the commands, and of the package here that has ``plan.make_plan`` and ``report.report``;
+        results are in ``results/NAME.jsonl`` by default.
     reproduce_help, report_help, data_help : str
         Help of both commands, and of the option for the folder of data.
     settings : type
         A dataclass whose fields, made by :func:`option`, are the options of
         ``bayesvm reproduce`` that other studies do not have.
-    plan : callable
-        From settings, the folder of data and the file of results to a :class:`~bayesvm_studies.runner.Plan`.
-    report : callable
-        From results to a :class:`~bayesvm_studies.page.Report`.
     """
 
     name: str
@@ -42,8 +40,16 @@ class Study:
     report_help: str
     data_help: str
     settings: type
-    plan: Callable[[Any, Path | None, Path], Plan]
-    report: Callable[[Sequence[Result]], Report]
+
+    def plan(self, settings: Any, data: Path | None) -> Plan:
+        """The fits that settings ask for, on the sets of a folder."""
+        plan: Plan = import_module(f"bayesvm_studies.{self.name}.plan").make_plan(settings, data)
+        return plan
+
+    def report(self, results: Sequence[Result]) -> Report:
+        """What results say."""
+        found: Report = import_module(f"bayesvm_studies.{self.name}.report").report(results)
+        return found
 
 
 def option(default: Any, help: str, **of_typer: Any) -> Any:
@@ -54,9 +60,21 @@ def option(default: Any, help: str, **of_typer: Any) -> Any:
     default : object
     help : str
     **of_typer
-        As in ``typer.Option``: ``metavar``, ``min``, ``max``.
+        As in ``typer.Option``: ``metavar``, ``min``, ``max``; and ``flags``, if not ``--NAME``.
     """
     return field(default=default, metadata={"help": help, **of_typer})
+
+
+def near_name(name: str, known: Iterable[str]) -> str:
+    """A question that offers the known name that is most alike; empty if none is.
+
+    Examples
+    --------
+    >>> near_name("irs", ["iris", "glass"])
+    "did you mean 'iris'?"
+    """
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"did you mean {near[0]!r}?" if near else ""
 
 
 def chosen_names(what: str, listed: str, known: Sequence[str]) -> list[str]:
@@ -81,8 +99,7 @@ def chosen_names(what: str, listed: str, known: Sequence[str]) -> list[str]:
         raise ValueError(f"{listed!r} names no {what}; give all or some of {', '.join(known)}")
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"give all or some of {', '.join(known)}"
+            hint = near_name(name, known) or f"give all or some of {', '.join(known)}"
             raise ValueError(f"there is no {what} {name!r}; {hint}")
     return names
 

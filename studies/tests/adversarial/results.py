@@ -56,11 +56,11 @@ def made(
     )
 
 
-def many():
-    """Everything there is, with a failure."""
+def many(groups=tuple(GROUPS)):
+    """Everything there is of some networks, with a failure."""
     results = [
         made(group, name, attack, seed)
-        for group in GROUPS
+        for group in groups
         for name, victim in VICTIMS.items()
         for attack in ATTACKS
         if attack in victim.attacks

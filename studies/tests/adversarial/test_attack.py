@@ -18,7 +18,7 @@ from bayesvm_studies.adversarial.attack import detection, histogram, load_victim
 from bayesvm_studies.adversarial.plan import EPSILONS, SCORE_TITLES
 from bayesvm_studies.images.arrays import models_folder, read_images
 from bayesvm_studies.images.models import evaluated, load_model, output_of
-from bayesvm_studies.results import Result
+from studies.tests.doubles import as_read
 
 CPU = torch.device("cpu")
 LATENT = {"latent_variance", "inducing_distance"}
@@ -37,9 +37,10 @@ def task_of(plan, model, attack="fgsm", seed=0):
     )
 
 
-def at(task, *epsilons):
-    """The same at fewer strengths."""
-    config = {**task.config, "arguments": {**task.config["arguments"], "epsilons": list(epsilons)}}
+def at(task, *epsilons, **changed):
+    """The same at fewer strengths, detectors fitted at fewer."""
+    few = {"epsilons": list(epsilons), "fitted_at": [0.125, 0.35], **changed}
+    config = {**task.config, "arguments": {**task.config["arguments"], **few}}
     return dataclasses.replace(task, config=config)
 
 
@@ -48,7 +49,7 @@ def ran(task, folder):
     warm_up(task.config)
     known = measure(dataclasses.asdict(task), folder, lambda: began.append(True))
     assert began == [True]
-    return Result.from_line(Result.of(task, "ok", **known).to_line())  # as it will be read
+    return as_read(task, **known)
 
 
 @pytest.mark.parametrize("model", ["bayesvm", "softmax", "ensemble", "mc_dropout"])
@@ -126,8 +127,8 @@ def test_an_ensemble_is_the_mean_of_its_members(plan, folder, kept):
 
 def test_stronger_attacks_and_one_that_hides(plan, folder):
     found = {
-        attack: ran(at(task_of(plan, "bayesvm", attack), 0.05, 0.3), folder).extra["by_epsilon"]
-        for attack in ("fgsm", "pgd", "adaptive", "mimic")
+        attack: ran(at(task_of(plan, "bayesvm", attack), *epsilons), folder).extra["by_epsilon"]
+        for attack, *epsilons in (("fgsm", 0.05, 0.3), ("pgd", 0.05), ("adaptive", 0.3), ("mimic", 0.3))
     }
     assert found["pgd"]["0.05"]["correct"] <= found["fgsm"]["0.05"]["correct"]
 
@@ -143,11 +144,11 @@ def test_preparations_are_shared_by_attacks_on_a_model(plan, folder, monkeypatch
     made = []
     prepare = attacked._prepare
     monkeypatch.setattr(attacked, "_prepare", lambda *a: made.append(1) or prepare(*a))
-    fgsm, longer = (at(task_of(plan, "bayesvm", attack), 0.1) for attack in ("fgsm", "pgd"))
+    fgsm, longer = (at(task_of(plan, "bayesvm", attack), 0.1, rows=30) for attack in ("fgsm", "pgd"))
     first = ran(fgsm, folder)
     ran(longer, folder)
     assert len(made) == 1
-    other = ran(at(task_of(plan, "bayesvm", seed=1), 0.1), folder)
+    other = ran(at(task_of(plan, "bayesvm", seed=1), 0.1, rows=30), folder)
     assert len(made) == 2
     assert other.extra["by_epsilon"] != first.extra["by_epsilon"]
     assert ran(fgsm, folder).extra["by_epsilon"] == first.extra["by_epsilon"]
@@ -155,7 +156,7 @@ def test_preparations_are_shared_by_attacks_on_a_model(plan, folder, monkeypatch
 
 def test_the_detector_never_sees_a_test_image(plan, folder):
     """Other test images, the same detector."""
-    arguments = task_of(plan, "bayesvm").config["arguments"]
+    arguments = at(task_of(plan, "bayesvm")).config["arguments"]
     probe = {name: np.linspace(-3.0, 3.0, 50) for name in (*SCORES, *SQUEEZING)}
     first = attacked._prepare(arguments, folder).detectors.suspicion(probe)
     assert list(first) == ["combined", "squeezed"]
@@ -168,18 +169,14 @@ def test_the_detector_never_sees_a_test_image(plan, folder):
 
 
 def test_fewer_rows(plan, folder):
-    task = task_of(plan, "bayesvm")
-    config = {**task.config, "arguments": {**task.config["arguments"], "limit_rows": 40, "rows": 30}}
-    result = ran(at(dataclasses.replace(task, config=config), 0.1, 0.2), folder)
+    result = ran(at(task_of(plan, "bayesvm"), 0.1, 0.2, limit_rows=40, rows=30), folder)
     assert result.n_test == 40
     assert {e["n"] for e in result.extra["by_epsilon"].values()} == {30}
 
 
 def test_a_model_that_is_gone_is_named(plan, folder):
-    task = task_of(plan, "bayesvm")
-    config = {**task.config, "arguments": {**task.config["arguments"], "members": ["gone.pt"]}}
     with pytest.raises(FileNotFoundError, match=r"gone\.pt"):
-        ran(dataclasses.replace(task, config=config), folder)
+        ran(at(task_of(plan, "bayesvm"), members=["gone.pt"]), folder)
 
 
 def test_all_kinds_of_negatives_and_positives():

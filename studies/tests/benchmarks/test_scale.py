@@ -133,7 +133,6 @@ def test_known_figures_are_kept_until_the_code_changes():
         "poker.peak_gb",
         "classes_1000.speedup",
         "details",
-        "config",
     ]
     assert not scale.report(content)
     assert scale.report({"classes_1000.speedup": 100.0})

@@ -1,5 +1,7 @@
 """Which fits a run consists of."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
@@ -171,7 +173,12 @@ def test_every_class_has_the_binary_model_it_would_have_alone():
     np.testing.assert_allclose(model.predict_proba(X), expected / expected.sum(1, keepdims=True))
 
 
-def test_processes_change_the_clock_only(monkeypatch):
+# Threads in their place take the same way; the slow run starts them.
+@pytest.mark.parametrize("started", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_processes_change_the_clock_only(monkeypatch, started):
+    if not started:
+        threads = lambda n, _, *prepare: ThreadPoolExecutor(n, "", *prepare)  # noqa: E731
+        monkeypatch.setattr("bayesvm_studies.structured.one_vs_rest.ProcessPoolExecutor", threads)
     X, y = load_iris(return_X_y=True)
     X, y = X[::3], y[::3]
     one = IndependentOneVsRest(**ARGUMENTS).fit(X, y)

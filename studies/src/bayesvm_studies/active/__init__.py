@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bayesvm_studies.study import Study, option
-
-if TYPE_CHECKING:
-    from bayesvm_studies.page import Report
-    from bayesvm_studies.results import Result
-    from bayesvm_studies.runner import Plan
 
 # The paper's number of queries; shorter runs are marked.
 QUERIES = 100
@@ -21,20 +13,7 @@ SEEDS = 5
 
 @dataclass(frozen=True)
 class ActiveSettings:
-    """What a user may choose.
-
-    Attributes
-    ----------
-    group : str
-        "all" or some parts with commas between them.
-    subset : str
-        "small", "all" or names of sets with commas.
-    policies, models : str or None
-        Names with commas; None: all.
-    seeds : int
-        At most so many of each model.
-    queries : int
-    """
+    """What a user may choose, as the help of every option says."""
 
     group: str = option(
         "all", "sets, poker (the million-row pool), clock (a round on it); or all.", metavar="PARTS"
@@ -50,24 +29,10 @@ class ActiveSettings:
     queries: int = option(QUERIES, "Labels asked for; fewer than 100 are marked in the results.", min=1)
 
 
-def _plan(settings: ActiveSettings, data: Path | None, results: Path) -> Plan:
-    from bayesvm_studies.active.plan import make_plan
-
-    return make_plan(settings, data)
-
-
-def _report(results: Sequence[Result]) -> Report:
-    from bayesvm_studies.active.report import report
-
-    return report(results)
-
-
 ACTIVE = Study(
     "active",
     "Compare query policies on the paper's 68 sets; the same command goes on where it was stopped.",
     "Ranks of policies, budget curves and times: a page, figures, a summary, a table.",
     "Folder of PMLB sets [default: BAYESVM_DATA, or a download]",
     ActiveSettings,
-    _plan,
-    _report,
 )

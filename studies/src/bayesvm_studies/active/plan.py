@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from bayesvm_studies.active import QUERIES, SEEDS, ActiveSettings
-from bayesvm_studies.results import Task
+from bayesvm_studies.results import Task, measured_config
 from bayesvm_studies.runner import Plan, Stage
 from bayesvm_studies.spool import Spool, file_digest
 from bayesvm_studies.structured.contestants import OWN_PACKAGES, PAPER_RECIPE, SKLEARN
@@ -163,7 +162,7 @@ def make_plan(settings: ActiveSettings, data: str | os.PathLike[str] | None = No
         if "sets" in parts:
             played += maker.sets(sets, seed)
     timed = [maker.clock()] if "clock" in parts and _POKER in sets else []
-    return Plan([Stage(played), Stage(timed, alone=True)], partial(Spool, data))
+    return Plan([Stage(played), Stage(timed, alone=True)], lambda _: Spool(data))
 
 
 class _Maker:
@@ -225,12 +224,7 @@ class _Maker:
     def _task(self, protocol: str, data: str, name: str, seed: int, arguments: dict[str, Any]) -> Task:
         if data not in self._digests:
             self._digests[data] = file_digest(data, self._data)
-        config = {
-            "estimator": f"{MEASURED_BY}:measure",
-            "measured_by": MEASURED_BY,
-            "arguments": arguments,
-            "shortened": arguments.get("n_queries", QUERIES) < QUERIES,
-        }
+        config = measured_config(MEASURED_BY, arguments, arguments.get("n_queries", QUERIES) < QUERIES)
         learner = MODELS[name.partition("/")[0]]
         return Task(data, self._digests[data], protocol, seed, name, config, _versions(learner))
 

@@ -22,8 +22,8 @@ from bayesvm_studies.active.plan import (
 )
 from bayesvm_studies.active.summary import BUDGETS, ActiveSummary, Curves, Duel, policy_key, summarise_active
 from bayesvm_studies.figures import BandPanel, Pair, bands_figure, scatter_figure
-from bayesvm_studies.page import Cell, Drawing, Line, Report, Table, in_order
-from bayesvm_studies.results import Result, tidy_csv
+from bayesvm_studies.page import Cell, Drawing, Line, Report, Table, in_order, study_report
+from bayesvm_studies.results import Result
 
 _OURS = "default/variation_ratio"
 
@@ -95,31 +95,31 @@ def active_drawings(summary: ActiveSummary) -> dict[str, Drawing]:
     ]
     if pairs:
         found["pair_ranks"] = Drawing(
-            lambda width: bands_figure(pairs, width, _ORDER),
+            partial(bands_figure, pairs, order=_ORDER),
             "Mean rank by test error of variation ratio and entropy against the number of queries.",
         )
     if len(summary.policies) > 2 and summary.sets.places(summary.policies):
         ranks = _rank_panel(summary.sets, summary.policies)
         found["policy_ranks"] = Drawing(
-            lambda width: bands_figure([ranks], width, _ORDER),
+            partial(bands_figure, [ranks], order=_ORDER),
             "Mean rank by test error of all policies against the number of queries.",
         )
     if summary.sets.places(summary.compared):
         accuracy = _accuracy_panel(summary.sets, summary.compared)
         found["budget_curves"] = Drawing(
-            lambda width: bands_figure([accuracy], width, _ORDER),
+            partial(bands_figure, [accuracy], order=_ORDER),
             "Mean test accuracy over the sets against the number of queries.",
         )
     if summary.poker.errors:
         poker = _poker_panel(summary)
         found["poker"] = Drawing(
-            lambda width: bands_figure([poker], width, _ORDER),
+            partial(bands_figure, [poker], order=_ORDER),
             "Test error of poker against the number of queries on the whole pool.",
         )
     fought = summary.duel
     if fought is not None:
         found["margin_areas"] = Drawing(
-            lambda width: scatter_figure([_duel_pair(fought)], width),
+            partial(scatter_figure, [_duel_pair(fought)]),
             "Area under the budget curve of margin sampling against the variation ratio, a dot per set.",
         )
     return found
@@ -160,16 +160,7 @@ def _duel_pair(fought: Duel) -> Pair:
 
 def report(results: Sequence[Result]) -> Report:
     """What the results say."""
-    summary = summarise_active(results)
-    numbers = summary.as_dict()
-    return Report(
-        numbers,
-        _facts(numbers),
-        active_drawings(summary),
-        "active.html",
-        partial(_context, summary, numbers),
-        partial(tidy_csv, results),
-    )
+    return study_report("active", results, summarise_active(results), _facts, active_drawings, _context)
 
 
 def _context(summary: ActiveSummary, numbers: dict[str, Any], figures: Mapping[str, str]) -> dict[str, Any]:

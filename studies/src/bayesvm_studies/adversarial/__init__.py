@@ -2,42 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bayesvm_studies.study import Study, option
-
-if TYPE_CHECKING:
-    from bayesvm_studies.page import Report
-    from bayesvm_studies.results import Result
-    from bayesvm_studies.runner import Plan
 
 
 @dataclass(frozen=True)
 class AdversarialSettings:
-    """What a user may choose.
-
-    Attributes
-    ----------
-    group : str
-        "all" or some networks (groups of the study of images) with commas.
-    models : str or None
-        Names with commas; None: all.
-    attacks : str
-        "all" or some with commas.
-    seeds : int or None
-        At most so many of each model.
-    models_from : str
-        Folder of trained models; those that it lacks are trained with the
-        same recipes and kept there.
-    epochs : int or None
-        Of models that are missing and trained here, instead of the recipe's; marked in the results.
-    limit_rows : int or None
-        At most so many rows of every kind, for attacks and for models trained here; marked in the results.
-    device : str
-    """
+    """What a user may choose, as the help of every option says."""
 
     group: str = option("all", "mnist, cifar10, cifar10_residual; or all.", metavar="NETWORKS")
     models: str | None = option(
@@ -57,24 +29,10 @@ class AdversarialSettings:
     device: str = option("cpu", "Where networks compute, such as cuda.")
 
 
-def _plan(settings: AdversarialSettings, data: Path | None, results: Path) -> Plan:
-    from bayesvm_studies.adversarial.plan import make_plan
-
-    return make_plan(settings, data)
-
-
-def _report(results: Sequence[Result]) -> Report:
-    from bayesvm_studies.adversarial.report import report
-
-    return report(results)
-
-
 ADVERSARIAL = Study(
     "adversarial",
     "Attack the networks of reproduce images and try to tell; goes on where it was stopped.",
     "Accuracy and detection under attack: a page, figures, a summary, a table.",
     "Folder of image sets [default: BAYESVM_IMAGES, or a download]",
     AdversarialSettings,
-    _plan,
-    _report,
 )

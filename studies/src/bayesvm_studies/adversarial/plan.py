@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from bayesvm_studies.images.arrays import ImageSpool
 from bayesvm_studies.images.models import model_file
 from bayesvm_studies.images.plan import GROUPS
 from bayesvm_studies.images.plan import make_plan as make_image_plan
-from bayesvm_studies.results import Task
+from bayesvm_studies.results import Task, measured_config
 from bayesvm_studies.runner import Plan, Stage
 from bayesvm_studies.study import chosen_names
 from bayesvm_studies.versions import code_version
@@ -159,7 +158,7 @@ def make_plan(settings: AdversarialSettings, data: str | os.PathLike[str] | None
             # Attacks are known by the content of the models, which is known when they are trained.
             Stage(attacked, replanned=(lambda: _tasks(settings, data)[1]) if trained else None),
         ],
-        partial(ImageSpool, data, folder, elsewhere=False),
+        lambda _: ImageSpool(data, folder, elsewhere=False),
     )
 
 
@@ -237,12 +236,7 @@ def _task(
         "limit_rows": settings.limit_rows,
         "members": [stem for stem, _ in members],
     }
-    config = {
-        "estimator": f"{MEASURED_BY}:measure",
-        "measured_by": MEASURED_BY,
-        "arguments": arguments,
-        "shortened": settings.limit_rows is not None,
-    }
+    config = measured_config(MEASURED_BY, arguments, settings.limit_rows is not None)
     content = hashlib.sha256(" ".join(digest for _, digest in members).encode()).hexdigest()[:12]
     versions = {"bayesvm": code_version(*_CODE), "torch": version("torch"), "weights": content}
     return Task(first.data, first.data_digest, attack, seed, f"{first.protocol}.{name}", config, versions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from bayesvm_studies.adversarial.plan import (
@@ -29,7 +30,7 @@ from bayesvm_studies.adversarial.summary import (
 from bayesvm_studies.figures import Counts, Curve, Panel, curves_figure, histograms_figure
 from bayesvm_studies.images.arrays import HELD_OUT
 from bayesvm_studies.images.plan import GROUPS, title_of
-from bayesvm_studies.page import SHORTENED, Cell, Drawing, Line, Report, Table, many, number
+from bayesvm_studies.page import SHORTENED, Cell, Drawing, Line, Report, Table, many, number, study_report
 from bayesvm_studies.results import Result, csv_of
 
 _OWN = (OURS, "bayesvm_adam")
@@ -182,7 +183,7 @@ def _as_the_paper(group: str, victims: Sequence[Attacked]) -> Drawing:
         Panel(_EPSILON, _AUC, {title_of(a.victim): _curves(a, _auc(_PAPER_SCORE)) for a in victims}),
     ]
     words = "accuracy, mean variation ratio and ROC-AUC of the variation ratio against the strength of FGSM"
-    return Drawing(lambda width: curves_figure(panels, width), f"{GROUPS[group].title}: {words}.")
+    return Drawing(partial(curves_figure, panels), f"{GROUPS[group].title}: {words}.")
 
 
 def _true_positives(group: str, victims: Sequence[Attacked]) -> Drawing:
@@ -196,7 +197,7 @@ def _true_positives(group: str, victims: Sequence[Attacked]) -> Drawing:
         for score in (_PAPER_SCORE, COMBINED, SQUEEZED)
     ]
     words = "share of attacked images that are found at five per cent of false alarms"
-    return Drawing(lambda width: curves_figure(panels, width), f"{GROUPS[group].title}: {words}.")
+    return Drawing(partial(curves_figure, panels), f"{GROUPS[group].title}: {words}.")
 
 
 def _by_score(group: str, ours: Attacked) -> Drawing:
@@ -214,7 +215,7 @@ def _by_score(group: str, ours: Attacked) -> Drawing:
         )
     ]
     words = f"ROC-AUC of every score of {title_of(OURS)} against the strength of FGSM"
-    return Drawing(lambda width: curves_figure(panels, width), f"{GROUPS[group].title}: {words}.")
+    return Drawing(partial(curves_figure, panels), f"{GROUPS[group].title}: {words}.")
 
 
 def _by_attack(group: str, attacks: Sequence[Attacked]) -> Drawing:
@@ -226,7 +227,7 @@ def _by_attack(group: str, attacks: Sequence[Attacked]) -> Drawing:
         *(Panel(_EPSILON, _AUC, titled(_auc(s)), score_title(s)) for s in (_PAPER_SCORE, COMBINED, SQUEEZED)),
     ]
     words = f"accuracy and ROC-AUC of {title_of(OURS)} under every attack"
-    return Drawing(lambda width: curves_figure(panels, width), f"{GROUPS[group].title}: {words}.")
+    return Drawing(partial(curves_figure, panels), f"{GROUPS[group].title}: {words}.")
 
 
 def _histograms(group: str, ours: Attacked) -> Drawing:
@@ -239,26 +240,18 @@ def _histograms(group: str, ours: Attacked) -> Drawing:
             panels.append(Counts(f"ε = {epsilon:g}", kept["edges"], counts))
     words = "log variation ratio of clean, noisy and attacked images at every strength of FGSM, first seed"
     return Drawing(
-        lambda width: histograms_figure(panels, "Log variation ratio", width),
-        f"{GROUPS[group].title}: {words}.",
+        partial(histograms_figure, panels, "Log variation ratio"), f"{GROUPS[group].title}: {words}."
     )
 
 
 def report(results: Sequence[Result]) -> Report:
     """What the results say."""
     summary = summarise_adversarial(results)
-    numbers = summary.as_dict()
-    return Report(
-        numbers,
-        _facts(numbers),
-        adversarial_drawings(summary),
-        "adversarial.html",
-        lambda figures: _context(summary),
-        lambda: detection_csv(list(summary.attacked.values())),
-    )
+    table = partial(detection_csv, list(summary.attacked.values()))
+    return study_report("adversarial", results, summary, _facts, adversarial_drawings, _context, table)
 
 
-def _context(summary: AdversarialSummary) -> dict[str, Any]:
+def _context(summary: AdversarialSummary, *_: Any) -> dict[str, Any]:
     groups = summary.groups
     reached = goals(summary)
     contents = [(group, GROUPS[group].title) for group in groups]

@@ -7,18 +7,16 @@ once for every number of inducing points, unless ``--no-check`` is given.
 
 from __future__ import annotations
 
-import hashlib
 import statistics
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import bayesvm.active
 from bayesvm import BayesianSVC
 from bayesvm.active import ActiveLearner
-from bayesvm_studies.benchmarks.common import command_line, environment, use_threads, write_json
+from bayesvm_studies.benchmarks.common import command_line, use_threads, write_json
+from bayesvm_studies.versions import module_digest
 
 BARS = {"round_s": 2.0}
 
@@ -88,15 +86,11 @@ def main() -> None:
                 found.append(one)
                 if options.check and policy == "variation_ratio" and start == options.labelled[-1]:
                     check(learner, X)
-    if options.json:
-        # The version in the environment is that of fits; this measures more.
-        files = sorted(Path(bayesvm.active.__file__).parent.glob("*.py"))
-        active = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:8]
-        size = {"rows": options.rows, "classes": options.classes, "threads": options.threads}
-        config = {**environment(), "active": active, **size}
-        mine = [one["round_s"] for one in found if one["policy"] == "variation_ratio"]
-        figures = {"round_s": max(mine)} if mine else {}
-        write_json(options.json, {"config": config, "bars": BARS, "figures": figures, "rounds": found})
+    mine = [one["round_s"] for one in found if one["policy"] == "variation_ratio"]
+    content = {"bars": BARS, "figures": {"round_s": max(mine)} if mine else {}, "rounds": found}
+    size = {"rows": options.rows, "classes": options.classes, "threads": options.threads}
+    # The version in the environment is that of fits; this measures more.
+    write_json(options.json, content, active=module_digest("bayesvm.active"), **size)
 
 
 if __name__ == "__main__":

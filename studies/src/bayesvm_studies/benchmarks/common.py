@@ -18,25 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from bayesvm_studies import versions
 from bayesvm_studies.datasets import DatasetError, data_folder
-from bayesvm_studies.versions import source_version
-
-__all__ = [
-    "RESULTS",
-    "ROOT",
-    "Record",
-    "clusters",
-    "command_line",
-    "environment",
-    "folder_of_sets",
-    "forget_peak",
-    "from_child",
-    "peak_above",
-    "source_version",
-    "timed",
-    "use_threads",
-    "wait",
-    "write_json",
-]
+from bayesvm_studies.versions import source_version as source_version
 
 Record = dict[str, Any]
 
@@ -55,8 +37,12 @@ def environment() -> Record:
     }
 
 
-def write_json(path: str | Path, content: Record) -> None:
-    """Write indented JSON, making the folder if need be."""
+def write_json(path: str | Path | None, content: Record, **settings: Any) -> None:
+    """Write indented JSON, if a file is wanted; settings and the environment are its ``config``."""
+    if path is None:
+        return
+    if settings:
+        content = {**content, "config": {**settings, **environment()}}
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=2) + "\n")

@@ -29,14 +29,11 @@ from bayesvm_studies.benchmarks.common import (
     RESULTS,
     Record,
     command_line,
-    environment,
     folder_of_sets,
     write_json,
 )
 from bayesvm_studies.datasets import load
 from bayesvm_studies.results import read_lines, unpack_lines
-
-__all__ = ["Contest", "Key", "Split", "load_split", "read_results", "run", "run_missing", "small_sets"]
 
 MAX_BYTES = 150_000
 # Set, seed of the split, model, and the version that must be unchanged for an old result to count.
@@ -256,8 +253,7 @@ def run(contest: Contest, doc: str | None) -> int:
     records = {(n, m): record for (n, _, m, _), record in found.items()}
     summary = summarise(records, names, arguments.models)
     print_summary(summary, records, names)
-    if arguments.json:
-        jobs = max(r.get("jobs", 1) for r in records.values())
-        config = {"split": arguments.split, "threads_per_fit": 1, "jobs": jobs, "n_sets": len(names)}
-        write_json(arguments.json, {**summary, "config": {**config, **environment()}})
+    config = {"split": arguments.split, "threads_per_fit": 1, "n_sets": len(names)}
+    jobs = max(r.get("jobs", 1) for r in records.values())
+    write_json(arguments.json, summary, **config, jobs=jobs)
     return 1 if any("error" in r for r in records.values()) else 0

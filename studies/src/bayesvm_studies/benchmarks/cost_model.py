@@ -19,8 +19,6 @@ from scipy.optimize import nnls
 from bayesvm_studies.benchmarks.common import Record, clusters, timed
 from bayesvm_studies.benchmarks.sweep import SweepProblem
 
-__all__ = ["Size", "bytes_read", "flops", "fitted", "messages", "predicted", "run"]
-
 TERMS = ("row", "row P", "row D P", "row P^2", "row P C", "class P^2", "class P^3")
 # N, D, P and C of the sweeps that are measured, and of the one that is predicted before.
 GRID = (

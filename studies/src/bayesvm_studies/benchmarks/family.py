@@ -26,8 +26,6 @@ from bayesvm_studies.benchmarks.common import source_version
 from bayesvm_studies.benchmarks.contest import Contest, run
 from bayesvm_studies.competitors.classifiers import ScaledLogisticRegression
 
-__all__ = ["MODELS", "SETS"]
-
 # Of the PMLB sets with three or more classes and 140 to 1000 rows, every third by name.
 SETS = (
     "analcatdata_authorship",

@@ -55,8 +55,7 @@ def main() -> None:
             found[f"{fewest:g}"] = means = averaged(options.data)
         for query, (predicted, by_mean) in means.items():
             print(f"{fewest:g} rows, {query:2d} queries: predict {predicted:.3f}, largest mean {by_mean:.3f}")
-    if options.json:
-        write_json(options.json, {"accuracy": found})
+    write_json(options.json, {"accuracy": found})
 
 
 def averaged(folder: str | None) -> dict[int, list[float]]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bayesvm import BayesianSVC
-from bayesvm_studies.benchmarks.common import command_line, environment, write_json
+from bayesvm_studies.benchmarks.common import command_line, write_json
 from bayesvm_studies.benchmarks.scale import few_rows_per_class as rows
 
 N_CLASSES = 60
@@ -51,16 +51,9 @@ def main() -> None:
     given = command_line(__doc__).parse_args()
     warnings.simplefilter("ignore")
     found: dict[str, Any] = {rivals: compared(rivals) for rivals in ("exact", "sampled")}
-    found["config"] = {
-        "classes": N_CLASSES,
-        "rows_per_class": PER_CLASS,
-        "refits": N_REFITS,
-        "spread": SPREAD,
-        **environment(),
-    }
     print(found)
-    if given.json:
-        write_json(given.json, found)
+    sizes = {"classes": N_CLASSES, "rows_per_class": PER_CLASS, "refits": N_REFITS}
+    write_json(given.json, found, **sizes, spread=SPREAD)
 
 
 if __name__ == "__main__":

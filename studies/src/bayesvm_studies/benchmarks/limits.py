@@ -22,7 +22,6 @@ from bayesvm import BayesianSVC
 from bayesvm_studies.benchmarks.common import (
     clusters,
     command_line,
-    environment,
     forget_peak,
     from_child,
     peak_above,
@@ -136,9 +135,7 @@ def main() -> int:
     for name, figure in figures.items():
         verdict = "ok" if figure <= BARS[name] else "ABOVE THE BAR"
         print(f"{name:<22}{figure:>10.2f}{BARS[name]:>8.1f}   {verdict}")
-    if arguments.json:
-        config = {"threads": THREADS, "repeats": arguments.repeats, "bars": BARS, **environment()}
-        write_json(arguments.json, {**figures, "config": config})
+    write_json(arguments.json, figures, threads=THREADS, repeats=arguments.repeats, bars=BARS)
     return 0
 
 

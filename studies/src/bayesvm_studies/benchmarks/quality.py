@@ -19,8 +19,6 @@ from bayesvm_studies.benchmarks.common import source_version
 from bayesvm_studies.benchmarks.contest import Contest, run, small_sets
 from bayesvm_studies.competitors.classifiers import ScaledLogisticRegression, TunedSVC
 
-__all__ = ["MODELS"]
-
 N_SETS = 52
 
 MODELS: dict[str, Callable[[], Any]] = {

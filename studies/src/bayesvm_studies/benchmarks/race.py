@@ -24,7 +24,6 @@ from bayesvm_studies.benchmarks.common import (
     RESULTS,
     Record,
     command_line,
-    environment,
     folder_of_sets,
     write_json,
 )
@@ -43,8 +42,6 @@ from bayesvm_studies.benchmarks.race_models import (
     with_option,
 )
 from bayesvm_studies.results import compressed_path, read_lines
-
-__all__ = ["AIMS", "Curve", "Race", "geometric_mean", "race", "race_all", "summarise"]
 
 REFERENCE = "gpflow"  # whose target everybody runs for on digits
 # How many times sooner we mean to be.
@@ -294,14 +291,8 @@ def table(results: Results) -> list[Record]:
                 "total_s": curve.total,
             }
         copied = (
-            "accuracy",
-            "accuracy_at_best",
-            "compile_s",
-            "processor_s",
-            "unwatched_s",
-            "note",
-            "error",
-            "stopped",
+            *("accuracy", "accuracy_at_best", "compile_s", "processor_s", "unwatched_s"),
+            *("note", "error", "stopped"),
         )
         rows.append(row | {key: record[key] for key in copied if key in record})
     return rows
@@ -378,16 +369,15 @@ def main() -> int:
     curves = {key: curve_of(record) for key, record in results.items() if "seconds" in record}
     summary = summarise(curves, [peer for peer in PEERS if peer in contestants])
     print_report(summary, results)
-    if arguments.json:
-        config = {
-            "threads": 1,
-            "split": SPLIT,
-            "provisional": any(r["provisional"] for r in results.values()),
-            "models": {model: record["version"] for (_, model), record in results.items()},
-            "options": {model: contestant.options for model, contestant in contestants.items()},
-            **environment(),
-        }
-        write_json(arguments.json, {**summary, "table": table(results), "config": config})
+    write_json(
+        arguments.json,
+        {**summary, "table": table(results)},
+        threads=1,
+        split=SPLIT,
+        provisional=any(r["provisional"] for r in results.values()),
+        models={model: record["version"] for (_, model), record in results.items()},
+        options={model: contestant.options for model, contestant in contestants.items()},
+    )
     missing = set(contestants) - {model for _, model in results}
     return 1 if missing or any("error" in r for r in results.values()) else 0
 

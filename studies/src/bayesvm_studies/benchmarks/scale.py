@@ -31,7 +31,6 @@ from bayesvm_studies.benchmarks import cost_model
 from bayesvm_studies.benchmarks.common import (
     Record,
     clusters,
-    environment,
     forget_peak,
     from_child,
     peak_above,
@@ -370,7 +369,7 @@ def with_gpu(content: Record, gpu: Record) -> Record:
 def ordered(content: Record) -> Record:
     """Figures first, in the order of the bars."""
     figures = {name: content[name] for name in BARS if name in content}
-    return {**figures, **{k: content[k] for k in ("model", "details", "config") if k in content}}
+    return {**figures, **{k: content[k] for k in ("model", "details") if k in content}}
 
 
 def report(content: Record, threads: int = THREADS) -> bool:
@@ -421,9 +420,7 @@ def main() -> int:
     content = read(given.json)
 
     def keep() -> None:
-        config = {"threads": given.threads, "repeats": given.repeats, "bars": BARS, **environment()}
-        if given.json:
-            write_json(given.json, ordered({**content, "config": config}))
+        write_json(given.json, ordered(content), threads=given.threads, repeats=given.repeats, bars=BARS)
 
     if given.gpu:
         runs = [read(name) for name in given.gpu]

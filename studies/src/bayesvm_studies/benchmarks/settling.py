@@ -80,9 +80,8 @@ def main() -> None:
                 for when in ("before", "after")
             }
             print(f"{name}, {schedule}", found[f"{name}, {schedule}"], flush=True)
-    if options.json:
-        content = {"rows": ROWS, "epochs": EPOCHS, "seeds": SEEDS, "torch": torch.__version__, **found}
-        write_json(options.json, content)
+    content = {"rows": ROWS, "epochs": EPOCHS, "seeds": SEEDS, "torch": torch.__version__, **found}
+    write_json(options.json, content)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from sklearn.metrics import log_loss
 
 from bayesvm import BayesianSVC
 from bayesvm_studies import datasets
-from bayesvm_studies.benchmarks.common import command_line, environment, write_json
+from bayesvm_studies.benchmarks.common import command_line, write_json
 from bayesvm_studies.benchmarks.defaults import changed
 
 SETS = (
@@ -73,8 +73,7 @@ def main() -> int:
                 figures[f"{name}, {rows} rows, short below {below}"] = found
             line = {b: figures[f"{name}, {rows} rows, short below {b}"]["log_loss"] for b in BELOW}
             print(f"{name:<18}{rows} rows a class: log-loss {line}", flush=True)
-    if arguments.json:
-        write_json(arguments.json, {**figures, "config": {"seeds": arguments.seeds, **environment()}})
+    write_json(arguments.json, figures, seeds=arguments.seeds)
     return 0
 
 

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from bayesvm_studies.benchmarks.common import command_line, environment, write_json
+from bayesvm_studies.benchmarks.common import command_line, write_json
 
 BARS = {"help_s": 0.3, "import_ratio": 1.2, "iris_fit_s": 0.3, "wine_fit_s": 0.3}
 _FIT = """
@@ -75,11 +75,7 @@ def main() -> None:
     figures = {name: round(measure(arguments.repeats), 3) for name, measure in MEASURES.items()}
     for name, figure in figures.items():
         print(f"{name:<14}{figure:>8.2f}   aim {BARS.get(name, '-')}")
-    if arguments.json:
-        write_json(
-            arguments.json,
-            {**figures, "config": {"repeats": arguments.repeats, "bars": BARS, **environment()}},
-        )
+    write_json(arguments.json, figures, repeats=arguments.repeats, bars=BARS)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,6 @@ from bayesvm_studies.benchmarks.common import (
     RESULTS,
     Record,
     command_line,
-    environment,
     folder_of_sets,
     use_threads,
     write_json,
@@ -250,29 +249,14 @@ def main() -> None:
                     **settings,
                 }
                 found = compare(problem_file, options)
-                records.append(
-                    {
-                        "data": data,
-                        "likelihood": likelihood,
-                        "inference": inference,
-                        **found,
-                        "n_train": len(problem.y),
-                        "n_classes": problem.n_classes,
-                    }
-                )
+                run = {"data": data, "likelihood": likelihood, "inference": inference}
+                sizes = {"n_train": len(problem.y), "n_classes": problem.n_classes}
+                records.append({**run, **found, **sizes})
                 print(records[-1], file=sys.stderr, flush=True)
-    config = {
-        **environment(),
-        "split": SPLIT,
-        "steps": given.steps,
-        "runs": RUNS,
-        "rate": RATE,
-        "natural_rate": NATURAL_RATE,
-        "tolerance": TOLERANCE,
-        "least_speed_up": SPEED_UP,
-        "summary": {name: summary([r for r in records if r["inference"] == name]) for name in RUNS},
-    }
-    write_json(given.json, {"config": config, "results": records})
+    config: Record = {"split": SPLIT, "steps": given.steps, "runs": RUNS, "rate": RATE}
+    config |= {"natural_rate": NATURAL_RATE, "tolerance": TOLERANCE, "least_speed_up": SPEED_UP}
+    found = {name: summary([r for r in records if r["inference"] == name]) for name in RUNS}
+    write_json(given.json, {"results": records}, **config, summary=found)
 
 
 if __name__ == "__main__":

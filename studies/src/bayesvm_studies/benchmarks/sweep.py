@@ -34,18 +34,6 @@ from bayesvm_studies import datasets
 from bayesvm_studies.benchmarks.common import wait
 from bayesvm_studies.datasets.poker import N_ROWS, generated_hands, poker_hand
 
-__all__ = [
-    "CHUNK_ROWS",
-    "Clock",
-    "RULE",
-    "SweepProblem",
-    "clocked_products",
-    "load_poker",
-    "products",
-    "softmax_svgp_step",
-    "stages",
-]
-
 RULE = OneRival(sampled=True)
 STEP = 0.5
 # Rows of a chunk of the library's.

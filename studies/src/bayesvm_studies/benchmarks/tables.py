@@ -9,13 +9,10 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from typing import Any
 
 from bayesvm_studies.benchmarks.common import RESULTS, ROOT, Record
 from bayesvm_studies.benchmarks.race import AIMS
 from bayesvm_studies.results import read_lines
-
-__all__ = ["PAGES", "with_tables"]
 
 NAMES = {
     "bayesvm": "`BayesianSVC()`",
@@ -89,16 +86,23 @@ def fraction(ratio: float) -> str:
     return f"1/{1 / ratio:.1f}" if ratio < 1 else f"{ratio:.1f}"
 
 
-def race_table(peers: dict[str, Any]) -> list[str]:
+def _read(name: str) -> Record:
+    """A committed file of figures."""
+    found: Record = json.loads((RESULTS / f"{name}.json").read_text())
+    return found
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    first, *others = (f"| {' | '.join(line)} |" for line in (head, *rows))
+    return "\n".join([first, "|---" * len(head) + "|", *others])
+
+
+def race_table(peers: Record) -> str:
     """The race of race.py: GPflow's target on digits, and each peer's own on the other sets."""
     digits = {r["peer"]: r for r in peers["races"] if r["data"] == "digits"}
     target = digits["gpflow"]["target"]
     n_sets = peers["suite"]["n_sets_gpflow"]
-    lines = [
-        f"| our time over theirs, one thread, 64 inducing points | theirs to {target:.3f} on digits, s | "
-        f"ours, s | ratio | aim | mean ratio, {n_sets} sets | aim |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for peer, name in RACES.items():
         aim, suite_aim = (
             f"1/{AIMS[part][peer]}" if peer in AIMS[part] else "" for part in ("digits", "suite")
@@ -108,50 +112,50 @@ def race_table(peers: dict[str, Any]) -> list[str]:
         ours = "never" if race["ours_s"] is None else f"{race['ours_s']:.2f}"
         ratio = f"{'≤ ' if race['at_least'] else ''}{fraction(race['ratio'])}"
         suite = fraction(peers["suite"][f"time_ratio_{peer}"])
-        lines.append(f"| {name} | {theirs} | {ours} | {ratio} | {aim} | {suite} | {suite_aim} |")
-    return lines
+        rows.append([name, theirs, ours, ratio, aim, suite, suite_aim])
+    head = ["our time over theirs, one thread, 64 inducing points", f"theirs to {target:.3f} on digits, s"]
+    return _table([*head, "ours, s", "ratio", "aim", f"mean ratio, {n_sets} sets", "aim"], rows)
 
 
 def family_table() -> str:
     """Every model of the library on the ten sets of family.py, and which fits did not converge."""
-    family = json.loads((RESULTS / "family.json").read_text())
-    lines = [
-        "| ten PMLB sets, 64 inducing points | accuracy | log-loss | rank | calibration error | fit, s |",
-        "|---|---|---|---|---|---|",
+    family = _read("family")
+    head = [
+        "ten PMLB sets, 64 inducing points",
+        "accuracy",
+        "log-loss",
+        "rank",
+        "calibration error",
+        "fit, s",
     ]
     keys = {"accuracy": 3, "log_loss": 3, "rank_log_loss": 1, "ece": 3, "median_fit_s": 2}
-    for model, name in FAMILY.items():
-        cells = [f"{family[model][key]:.{digits}f}" for key, digits in keys.items()]
-        lines.append(f"| {' | '.join([name, *cells])} |")
+    rows = [
+        [name, *(f"{family[model][key]:.{digits}f}" for key, digits in keys.items())]
+        for model, name in FAMILY.items()
+    ]
     fits = [json.loads(line) for line in read_lines(RESULTS / "family.jsonl").splitlines()]
     unfinished: dict[str, list[str]] = {}
     for fit in fits:
         if fit["version"] == family["config"]["bayesvm"] and not fit.get("converged", True):
             unfinished.setdefault(FAMILY[fit["model"]], []).append(fit["data"])
     said = [f"{name} on {', '.join(sorted(data))}" for name, data in sorted(unfinished.items())]
-    return "\n".join([*lines, "", f"Not converged by their own tests: {'; '.join(said) or 'none'}."])
+    return f"{_table(head, rows)}\n\nNot converged by their own tests: {'; '.join(said) or 'none'}."
 
 
 def quality_table() -> str:
     """Untuned models on the sets of quality.py."""
-    quality = json.loads((RESULTS / "quality.json").read_text())
-    lines = [
-        "| untuned, 52 PMLB sets, one thread | accuracy | log-loss | calibration error | median fit, s |",
-        "|---|---|---|---|---|",
-    ]
-    for key, name in NAMES.items():
-        row = "| {name} | {accuracy:.3f} | {log_loss:.3f} | {ece:.3f} | {median_fit_s:.2f} |"
-        lines.append(row.format(name=name, **quality[key]))
-    return "\n".join(lines)
+    found, keys = _read("quality"), {"accuracy": 3, "log_loss": 3, "ece": 3, "median_fit_s": 2}
+    head = ["untuned, 52 PMLB sets, one thread", "accuracy", "log-loss", "calibration error", "median fit, s"]
+    rows = [[name, *(f"{found[m][k]:.{digits}f}" for k, digits in keys.items())] for m, name in NAMES.items()]
+    return _table(head, rows)
 
 
 def limits_table() -> str:
     """Distance from the hardware, growth of cost, and what a user waits for first."""
-    lines = ["| limits, two cores | measured | aim |", "|---|---|---|"]
-    for file, names in (("limits.json", LIMITS), ("startup.json", STARTUP)):
-        found = json.loads((RESULTS / file).read_text())
-        lines += [f"| {what} | {found[key]:.2f} | {aim} |" for key, (what, aim) in names.items()]
-    return "\n".join(lines)
+    rows = []
+    for found, names in ((_read("limits"), LIMITS), (_read("startup"), STARTUP)):
+        rows += [[what, f"{found[key]:.2f}", aim] for key, (what, aim) in names.items()]
+    return _table(["limits, two cores", "measured", "aim"], rows)
 
 
 SVGP_RUNS = {
@@ -164,26 +168,19 @@ SVGP_RUNS = {
 
 def svgp_table() -> str:
     """SVGPClassifier's steps against GPflow's, from svgp.py."""
-    results = json.loads((RESULTS / "svgp.json").read_text())["results"]
-    lines = [
-        "| GPflow's seconds per step over ours (difference in test log-loss) | robust-max | softmax |",
-        "|---|---|---|",
-    ]
+    results = _read("svgp")["results"]
+    rows = []
     for run, name in SVGP_RUNS.items():
         cells = []
         for likelihood in ("robustmax", "softmax"):
-            rows = [r for r in results if r["inference"] == run and r["likelihood"] == likelihood]
-            cells.append(", ".join(f"{r['data']} {r['speed_up']:.2f} ({r['difference']:+.4f})" for r in rows))
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+            mine = [r for r in results if r["inference"] == run and r["likelihood"] == likelihood]
+            cells.append(", ".join(f"{r['data']} {r['speed_up']:.2f} ({r['difference']:+.4f})" for r in mine))
+        rows.append([name, *cells])
+    head = ["GPflow's seconds per step over ours (difference in test log-loss)", "robust-max", "softmax"]
+    return _table(head, rows)
 
 
 # --- docs/scale.md --------------------------------------------------------------------------------
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def scale_figures(content: Record) -> str:
@@ -305,10 +302,10 @@ PAGES: dict[str, Callable[[], dict[str, str]]] = {
     "README.md": lambda: {"quality": quality_table()},
     "docs/performance.md": lambda: {
         "limits": limits_table(),
-        "race": "\n".join(race_table(json.loads((RESULTS / "peers.json").read_text()))),
+        "race": race_table(_read("peers")),
     },
     "docs/family.md": lambda: {"results": f"{family_table()}\n\n{svgp_table()}"},
-    "docs/scale.md": lambda: scale_tables(json.loads((RESULTS / "scale.json").read_text())),
+    "docs/scale.md": lambda: scale_tables(_read("scale")),
 }
 
 

@@ -7,7 +7,6 @@ pickle may hold.
 
 from __future__ import annotations
 
-import difflib
 import gzip
 import hashlib
 import math
@@ -24,7 +23,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesvm_studies.datasets.catalogue import IMAGES_VARIABLE, DatasetError, image_folder
+from bayesvm_studies.study import near_name
 
+# Images and labels to train on and to test on.
+_Arrays = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 __all__ = ["IMAGE_SETS", "ImageSet", "ImageSetInfo", "image_folder", "load_images"]
 
 IDX_STEMS = (
@@ -197,15 +199,6 @@ class ImageSet(NamedTuple):
         return sha.hexdigest()
 
 
-class _Parts(NamedTuple):
-    """Training and test images with labels, (n, channels, height, width) and (n,)."""
-
-    train_X: npt.NDArray[np.uint8]
-    train_y: npt.NDArray[np.int64]
-    test_X: npt.NDArray[np.uint8]
-    test_y: npt.NDArray[np.int64]
-
-
 def load_images(name: str, data: str | os.PathLike[str] | None = None, *, download: bool = True) -> ImageSet:
     """Load MNIST, Fashion-MNIST or CIFAR-10 from their published files.
 
@@ -228,15 +221,14 @@ def load_images(name: str, data: str | os.PathLike[str] | None = None, *, downlo
         Images as unsigned bytes of shape (n, channels, height, width).
     """
     if name not in IMAGE_SETS:
-        near = difflib.get_close_matches(name, IMAGE_SETS, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise DatasetError(f"there is no image set {name!r}, only {', '.join(IMAGE_SETS)}{hint}")
+        nowhere = f"there is no image set {name!r}, only {', '.join(IMAGE_SETS)}"
+        raise DatasetError("; ".join(filter(None, [nowhere, near_name(name, IMAGE_SETS)])))
     info = IMAGE_SETS[name]
     folder = image_folder(data)
     place = _find(info, folder) or _fetch(info, folder, download)
-    parts = _read_idx_set(place) if info.format == "idx" else _read_batches(place)
-    _check(info, parts, place)
-    loaded = ImageSet(name, *parts, classes=info.classes)
+    read = _read_idx_set if info.format == "idx" else _read_batches
+    loaded = ImageSet(name, *read(place), classes=info.classes)
+    _check(info, loaded, place)
     return loaded._replace(note=_other_images(info, loaded))
 
 
@@ -287,7 +279,7 @@ def _fetch(info: ImageSetInfo, folder: Path, download: bool) -> Path:
     return target
 
 
-def _read_idx_set(place: Path) -> _Parts:
+def _read_idx_set(place: Path) -> _Arrays:
     def read(stem: str, n_axes: int) -> npt.NDArray[np.uint8]:
         path = _idx_file(place, stem)
         if path is None:
@@ -295,19 +287,18 @@ def _read_idx_set(place: Path) -> _Parts:
         return read_idx(path, n_axes)
 
     train_X, train_y, test_X, test_y = (read(stem, 3 if "images" in stem else 1) for stem in IDX_STEMS)
-    return _Parts(train_X[:, None], train_y.astype(np.int64), test_X[:, None], test_y.astype(np.int64))
+    return train_X[:, None], train_y.astype(np.int64), test_X[:, None], test_y.astype(np.int64)
 
 
-def _read_batches(place: Path) -> _Parts:
+def _read_batches(place: Path) -> _Arrays:
     train = [read_batch(place / name) for name in TRAIN_BATCHES]
-    test = read_batch(place / TEST_BATCH)
     train_X, train_y = (np.concatenate(parts) for parts in zip(*train, strict=True))
-    return _Parts(train_X, train_y, test.X, test.y)
+    return train_X, train_y, *read_batch(place / TEST_BATCH)
 
 
-def _check(info: ImageSetInfo, parts: _Parts, place: Path) -> None:
+def _check(info: ImageSetInfo, loaded: ImageSet, place: Path) -> None:
     """Refuse what cannot be used as this set."""
-    for X, y in ((parts.train_X, parts.train_y), (parts.test_X, parts.test_y)):
+    for X, y in ((loaded.train_X, loaded.train_y), (loaded.test_X, loaded.test_y)):
         if X.shape[1:] != info.shape or len(X) != len(y) or len(y) == 0 or y.max() >= len(info.classes):
             raise DatasetError(
                 f"the files in {place} are not those of {info.name}: they hold {len(X)} images of shape "
@@ -509,9 +500,7 @@ def download_set(info: ImageSetInfo, target: Path) -> None:
         for mirror in info.mirrors:
             try:
                 pooch.retrieve(mirror + name, known_hash=f"sha256:{known}", fname=name, path=target)
-            except (
-                Exception
-            ) as error:  # whatever requests makes of a missing network; ValueError for a wrong hash
+            except Exception as error:  # a missing network in many ways, or a wrong hash
                 failures.append(f"{mirror}{name}: {type(error).__name__}: {error}")
             else:
                 break

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import gzip
 import os
 import warnings
@@ -22,6 +21,7 @@ from bayesvm_studies.datasets.catalogue import (
     paper_sets,
 )
 from bayesvm_studies.datasets.poker import complete_poker
+from bayesvm_studies.study import near_name
 
 
 class Dataset(NamedTuple):
@@ -106,9 +106,9 @@ def _fetch(name: str, folder: Path, download: bool) -> Path:
     """Let pmlb download the set into the folder."""
     path = folder / name / f"{name}.tsv.gz"
     if find_set(name) is None:
-        near = difflib.get_close_matches(name, [s.name for s in paper_sets()], 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise DatasetError(f"there is no set {name!r} in {folder} nor among the 68 of the paper{hint}")
+        hint = near_name(name, (s.name for s in paper_sets()))
+        nowhere = f"there is no set {name!r} in {folder} nor among the 68 of the paper"
+        raise DatasetError("; ".join(filter(None, [nowhere, hint])))
     advice = (
         f"the set {name!r} is not in {folder}. Put it there as {name}/{name}.tsv.gz (from "
         "https://github.com/EpistasisLab/pmlb, folder datasets), name another folder with "

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from bayesvm_studies.images import ImageSettings
 from bayesvm_studies.images.arrays import SYNTHETIC, ImageSpool, image_digest
-from bayesvm_studies.results import Task, plain_path
+from bayesvm_studies.results import Task, measured_config, plain_path
 from bayesvm_studies.runner import Plan, Stage
 from bayesvm_studies.study import chosen_names
 from bayesvm_studies.versions import code_version
@@ -162,11 +161,7 @@ ROUNDS, PLAIN_ROUNDS = 5, 2
 _SYNTHETIC = {"n_classes": 1000, "n_inducing": 256}
 
 
-def make_plan(
-    settings: ImageSettings,
-    data: str | os.PathLike[str] | None = None,
-    results: str | os.PathLike[str] = "results/images.jsonl",
-) -> Plan:
+def make_plan(settings: ImageSettings, data: str | os.PathLike[str] | None = None) -> Plan:
     """The runs that the settings ask for; data sets that are needed must be there.
 
     Three stages: what is trained, what is made of it, and clocks, which must have the machine for themselves.
@@ -192,8 +187,11 @@ def make_plan(
         timed.append(maker.timing_many_classes())
     # The longest first, so that none is left running alone at the end.
     trained.sort(key=lambda task: (task.protocol != "cifar10_residual", task.data))
-    keep = plain_path(results).with_suffix(".models") if settings.keep is None else Path(settings.keep)
-    spool = partial(ImageSpool, data, keep, elsewhere=bool(trained or derived))
+
+    def spool(results: Path) -> ImageSpool:
+        keep = plain_path(results).with_suffix(".models") if settings.keep is None else Path(settings.keep)
+        return ImageSpool(data, keep, elsewhere=bool(trained or derived))
+
     return Plan([Stage(trained), Stage(derived), Stage(timed, alone=True)], spool)
 
 
@@ -286,12 +284,9 @@ class _Maker:
         settings = self._settings
         if data not in self._digests:
             self._digests[data] = image_digest(data, self._data)
-        config = {
-            "estimator": f"{MEASURED_BY}:measure",
-            "measured_by": MEASURED_BY,
-            "arguments": {**arguments, "device": settings.device, "limit_rows": settings.limit_rows},
-            "shortened": settings.epochs is not None or settings.limit_rows is not None,
-        }
+        arguments = {**arguments, "device": settings.device, "limit_rows": settings.limit_rows}
+        shortened = settings.epochs is not None or settings.limit_rows is not None
+        config = measured_config(MEASURED_BY, arguments, shortened)
         ours = model not in ("softmax", "mc_dropout", *DERIVED)
         code = (
             code_version("bayesvm.nn", "bayesvm._core", *_COMMON)

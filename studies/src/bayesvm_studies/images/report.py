@@ -31,8 +31,8 @@ from bayesvm_studies.images.summary import (
     severities_of,
     summarise_images,
 )
-from bayesvm_studies.page import Cell, Drawing, Line, Report, Table, many, number, seconds
-from bayesvm_studies.results import Result, tidy_csv
+from bayesvm_studies.page import Cell, Drawing, Line, Report, Table, many, number, seconds, study_report
+from bayesvm_studies.results import Result
 from bayesvm_studies.statistics import reliability
 
 
@@ -153,7 +153,7 @@ def _accuracy(summary: ImageSummary, group: GroupSummary) -> Drawing:
         Panel("Seconds of training", "Test accuracy", by_time, trim=True),
     ]
     return Drawing(
-        lambda width: curves_figure(panels, width),
+        partial(curves_figure, panels),
         f"{GROUPS[group.name].title}: test accuracy against epochs and against seconds of training.",
     )
 
@@ -168,8 +168,7 @@ def _objective(group: GroupSummary) -> Drawing:
         for what, label in (("objective", "Objective per row"), ("likelihood", "Likelihood per row"))
     ]
     return Drawing(
-        lambda width: curves_figure(panels, width),
-        f"{GROUPS[group.name].title}: objective and likelihood per epoch.",
+        partial(curves_figure, panels), f"{GROUPS[group.name].title}: objective and likelihood per epoch."
     )
 
 
@@ -179,7 +178,7 @@ def _reliability(group: GroupSummary) -> Drawing:
         for model, scores in group.models.items()
     ]
     return Drawing(
-        lambda width: reliability_grid(calibrations, width),
+        partial(reliability_grid, calibrations),
         f"{GROUPS[group.name].title}: accuracy against confidence, one diagram for each model.",
     )
 
@@ -199,7 +198,7 @@ def _corruptions(group: GroupSummary) -> Drawing | None:
         if curves:
             panels.append(Panel("Severity", _AUROC, curves, _SCORE_TITLES[score]))
     return Drawing(
-        lambda width: curves_figure(panels, width),
+        partial(curves_figure, panels),
         f"{GROUPS[group.name].title}: how well doubt tells corrupted images from clean ones, by severity.",
     )
 
@@ -218,7 +217,7 @@ def _warmup(data: str, runs: dict[str, Result]) -> Drawing:
         )
     ]
     return Drawing(
-        lambda width: curves_figure(panels, width),
+        partial(curves_figure, panels),
         f"{data}: first epochs with and without a warm-up of the divergence, for both ways to train q.",
     )
 
@@ -231,16 +230,7 @@ def _warmup_title(model: str) -> str:
 
 def report(results: Sequence[Result]) -> Report:
     """What the results say."""
-    summary = summarise_images(results)
-    numbers = summary.as_dict()
-    return Report(
-        numbers,
-        _facts(numbers),
-        image_drawings(summary),
-        "images.html",
-        partial(_context, summary, numbers),
-        partial(tidy_csv, results),
-    )
+    return study_report("images", results, summarise_images(results), _facts, image_drawings, _context)
 
 
 def _context(summary: ImageSummary, numbers: dict[str, Any], figures: Mapping[str, str]) -> dict[str, Any]:

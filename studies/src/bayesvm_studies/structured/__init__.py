@@ -2,42 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bayesvm_studies.study import Study, option
-
-if TYPE_CHECKING:
-    from bayesvm_studies.page import Report
-    from bayesvm_studies.results import Result
-    from bayesvm_studies.runner import Plan
 
 
 @dataclass(frozen=True)
 class StructuredSettings:
-    """What a user may choose.
+    """What a user may choose, as the help of every option says.
 
-    Attributes
-    ----------
-    protocol : {"paper", "olson", "both"}
-    subset : str
-        "all", "small" (at most 1,500 rows) or names with commas between
-        them. "all" of Olson's protocol is without poker, of which no
-        accuracy is published and only a part is real.
-    models : str or None
-        Names with commas between them; None: all that can run here.
-    folds : int or None
-        Only the first of Olson's ten folds.
-    timeout : float or None
-        Seconds a fit may take, for every model, 0 for no limit; None: 600 for
-        competitors, no limit for BayesianSVC and for the paper's recipe.
-    device : str
-        For the models of this library.
-    shorten : tuple of str
-        "SET=EPOCHS": epochs of the paper's recipe on a set of the run, the
-        same for all models; at most the paper's thousand.
+    All sets of Olson's protocol are without poker, of which no accuracy is published and only a part is
+    real. ``timeout`` is that of every model, 0 for no limit; without it competitors have 600 seconds.
+    Epochs that ``shorten`` gives are the same for all models, and at most the paper's thousand.
     """
 
     protocol: str = option("both", "paper (one split), olson (ten folds) or both.", metavar="NAME")
@@ -53,24 +29,10 @@ class StructuredSettings:
     )
 
 
-def _plan(settings: StructuredSettings, data: Path | None, results: Path) -> Plan:
-    from bayesvm_studies.structured.plan import make_plan
-
-    return make_plan(settings, data)
-
-
-def _report(results: Sequence[Result]) -> Report:
-    from bayesvm_studies.structured.report import report
-
-    return report(results)
-
-
 STRUCTURED = Study(
     "structured",
     "Fit all models to the paper's 68 sets; the same command goes on where it was stopped.",
     "Ranks, times and calibration from the results: a page, figures, a summary, a table.",
     "Folder of PMLB sets [default: BAYESVM_DATA, or a download]",
     StructuredSettings,
-    _plan,
-    _report,
 )

@@ -150,94 +150,62 @@ class Contestant:
         return built
 
 
-def _own(name: str, title: str, estimator: str, limited: bool, **arguments: Any) -> Contestant:
+def _own(name: str, title: str, estimator: str, limited: bool = False, **arguments: Any) -> Contestant:
     return Contestant(name, title, estimator, arguments, OWN_PACKAGES, ours=True, limited=limited)
 
 
+def _other(
+    name: str, title: str, estimator: str, packages: tuple[str, ...] = SKLEARN, **arguments: Any
+) -> Contestant:
+    limit = GP_LIMIT if packages[0] in ("gpflow", "gpytorch") else None
+    return Contestant(name, title, estimator, arguments, packages, max_rows=limit)
+
+
+_OVR, _SVC = f"{HERE}.structured.one_vs_rest:IndependentOneVsRest", "bayesvm:BayesianSVC"
+_BATCHED, _SVGP = "bayesvm:OneVsRestBayesianSVC", "bayesvm:SVGPClassifier"
+_AUGMENTED = {"expectation": "augmented", **PAPER_RECIPE}
 _PAPER = (
-    _own(
-        MULTI_CLASS,
-        "Multi-class",
-        "bayesvm:BayesianSVC",
-        False,
-        rivals="mean",
-        local=False,
-        **PAPER_RECIPE,
-    ),
-    _own(
-        "one_vs_rest",
-        "One-vs-rest",
-        f"{HERE}.structured.one_vs_rest:IndependentOneVsRest",
-        False,
-        expectation="augmented",
-        **PAPER_RECIPE,
-    ),
-    _own("svgp", "SVGP", "bayesvm:SVGPClassifier", False, likelihood="robustmax", **PAPER_RECIPE),
-    _own(
-        "one_vs_rest_batched",
-        "One-vs-rest, batched",
-        "bayesvm:OneVsRestBayesianSVC",
-        False,
-        expectation="augmented",
-        **PAPER_RECIPE,
-    ),
-    _own("default", "Default recipe", "bayesvm:BayesianSVC", False, random_state=0),
+    _own(MULTI_CLASS, "Multi-class", _SVC, rivals="mean", local=False, **PAPER_RECIPE),
+    _own("one_vs_rest", "One-vs-rest", _OVR, **_AUGMENTED),
+    _own("svgp", "SVGP", _SVGP, likelihood="robustmax", **PAPER_RECIPE),
+    _own("one_vs_rest_batched", "One-vs-rest, batched", _BATCHED, **_AUGMENTED),
+    _own("default", "Default recipe", _SVC, random_state=0),
 )
 
+_CLASSIFIERS, _PEERS = f"{HERE}.competitors.classifiers", f"{HERE}.competitors.svgp"
+_FOREST: dict[str, Any] = {"n_estimators": 500, "random_state": 0}
+_BOOSTING = "sklearn.ensemble:HistGradientBoostingClassifier"
+_LIGHTGBM = {"n_jobs": 1, "verbosity": -1, "deterministic": True, "force_row_wise": True, "random_state": 0}
+_STEPS: dict[str, Any] = {"n_inducing": 64, "steps": 500, "random_state": 0}
 _OLSON = (
-    _own("bayesvm", "BayesianSVC", "bayesvm:BayesianSVC", False, random_state=0),
-    _own("one_vs_rest", "One-vs-rest", "bayesvm:OneVsRestBayesianSVC", True, random_state=0),
-    _own("svgp", "SVGP", "bayesvm:SVGPClassifier", True, random_state=0),
-    Contestant(
-        "svc_grid",
-        "SVC, grid search",
-        f"{HERE}.competitors.classifiers:TunedSVC",
-        {"random_state": 0},
-        SKLEARN,
-    ),
-    Contestant(
-        "random_forest",
-        "Random forest",
-        "sklearn.ensemble:RandomForestClassifier",
-        {"n_estimators": 500, "random_state": 0},
-        SKLEARN,
-    ),
-    Contestant(
-        "hist_gradient_boosting",
-        "HistGradientBoosting",
-        "sklearn.ensemble:HistGradientBoostingClassifier",
-        {"random_state": 0},
-        SKLEARN,
-    ),
-    Contestant(
-        "lightgbm",
-        "LightGBM",
-        "lightgbm:LGBMClassifier",
-        {"random_state": 0, "n_jobs": 1, "verbosity": -1, "deterministic": True, "force_row_wise": True},
-        (*SKLEARN, "lightgbm"),
-    ),
-    Contestant(
+    _own("bayesvm", "BayesianSVC", _SVC, random_state=0),
+    _own("one_vs_rest", "One-vs-rest", _BATCHED, limited=True, random_state=0),
+    _own("svgp", "SVGP", _SVGP, limited=True, random_state=0),
+    _other("svc_grid", "SVC, grid search", f"{_CLASSIFIERS}:TunedSVC", random_state=0),
+    _other("random_forest", "Random forest", "sklearn.ensemble:RandomForestClassifier", **_FOREST),
+    _other("hist_gradient_boosting", "HistGradientBoosting", _BOOSTING, random_state=0),
+    _other("lightgbm", "LightGBM", "lightgbm:LGBMClassifier", (*SKLEARN, "lightgbm"), **_LIGHTGBM),
+    _other(
         "logistic_regression",
         "Logistic regression",
-        f"{HERE}.competitors.classifiers:ScaledLogisticRegression",
-        {"max_iter": 2000},
-        SKLEARN,
+        f"{_CLASSIFIERS}:ScaledLogisticRegression",
+        max_iter=2000,
     ),
-    Contestant(
+    _other(
         "gpflow_svgp",
         "GPflow SVGP",
-        f"{HERE}.competitors.svgp:GPflowSVGP",
-        {"n_inducing": 64, "learning_rate": 0.02, "steps": 500, "random_state": 0},
+        f"{_PEERS}:GPflowSVGP",
         ("gpflow", "tensorflow"),
-        max_rows=GP_LIMIT,
+        learning_rate=0.02,
+        **_STEPS,
     ),
-    Contestant(
+    _other(
         "gpytorch_svgp",
         "GPyTorch SVGP",
-        f"{HERE}.competitors.svgp:GPyTorchSVGP",
-        {"n_inducing": 64, "learning_rate": 0.4, "steps": 500, "random_state": 0},
+        f"{_PEERS}:GPyTorchSVGP",
         ("gpytorch", "torch"),
-        max_rows=GP_LIMIT,
+        learning_rate=0.4,
+        **_STEPS,
     ),
 )
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 
 from bayesvm_studies.datasets import SetInfo, find_set, paper_sets
 from bayesvm_studies.results import Task
@@ -21,7 +19,7 @@ from bayesvm_studies.structured.contestants import (
     splits_of,
     versions_of,
 )
-from bayesvm_studies.study import split_names
+from bayesvm_studies.study import near_name, split_names
 from bayesvm_studies.versions import check_device
 
 # Sets up to this many rows are "small".
@@ -43,9 +41,8 @@ def chosen_sets(subset: str, protocol: str) -> list[SetInfo]:
     for name in names:
         info = find_set(name)
         if info is None:
-            near = difflib.get_close_matches(name, [s.name for s in paper_sets()], 1)
-            hint = f"; did you mean {near[0]!r}?" if near else "; give small, all or names of sets"
-            raise ValueError(f"the paper has no set {name!r}{hint}")
+            hint = near_name(name, [s.name for s in paper_sets()]) or "give small, all or names of sets"
+            raise ValueError(f"the paper has no set {name!r}; {hint}")
         chosen.append(info)
     return sorted(set(chosen), key=lambda s: (s.rows, s.name))
 
@@ -95,7 +92,7 @@ def make_plan(settings: StructuredSettings, data: str | os.PathLike[str] | None 
                 for contestant in able
                 if contestant.takes(info)
             ]
-    return Plan([Stage(tasks)], partial(Spool, data), absent)
+    return Plan([Stage(tasks)], lambda _: Spool(data), absent)
 
 
 def _limit(contestant: Contestant, timeout: float | None) -> float | None:
@@ -108,9 +105,8 @@ def _check_models(wanted: Iterable[str] | None, protocols: Sequence[str]) -> Non
     known = list(dict.fromkeys(name for p in protocols for name in contestants(p)))
     for name in wanted or ():
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"there is no model {name!r}{hint}; the models are {', '.join(known)}")
+            hint = " ".join(filter(None, [near_name(name, known), f"the models are {', '.join(known)}"]))
+            raise ValueError(f"there is no model {name!r}; {hint}")
 
 
 def _epochs(shorten: Iterable[str]) -> dict[str, int]:

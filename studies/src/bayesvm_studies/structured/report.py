@@ -17,8 +17,19 @@ from bayesvm_studies.figures import (
     scatter_figure,
     times_figure,
 )
-from bayesvm_studies.page import Cell, Drawing, Line, Report, Table, in_order, many, number, seconds
-from bayesvm_studies.results import Result, tidy_csv
+from bayesvm_studies.page import (
+    Cell,
+    Drawing,
+    Line,
+    Report,
+    Table,
+    in_order,
+    many,
+    number,
+    seconds,
+    study_report,
+)
+from bayesvm_studies.results import Result
 from bayesvm_studies.statistics import reliability
 from bayesvm_studies.structured.contestants import MULTI_CLASS, OLSON_SEED, PAPER_SEED, contestants
 from bayesvm_studies.structured.summary import (
@@ -198,15 +209,15 @@ def _of_paper(paper: PaperSummary) -> dict[str, Drawing]:
     rows = [s.rows for s in paper.sets]
     return {
         "paper_ranks": Drawing(
-            lambda width: critical_difference_figure(paper.ranks, names, MULTI_CLASS, width),
+            partial(critical_difference_figure, paper.ranks, names, MULTI_CLASS),
             f"Mean ranks by test accuracy of three models on {len(sets)} sets.",
         ),
         "paper_accuracy": Drawing(
-            lambda width: scatter_figure(pairs, width),
+            partial(scatter_figure, pairs),
             "Test accuracy of the multi-class model against that of each rival, a dot per set.",
         ),
         "paper_times": Drawing(
-            lambda width: times_figure(rows, seconds, width),
+            partial(times_figure, rows, seconds),
             "Training time of every model against the rows of the set, both on logarithmic axes.",
         ),
     }
@@ -221,29 +232,29 @@ def _of_olson(olson: OlsonSummary) -> dict[str, Drawing]:
     rows = [s.rows for s in olson.sets]
     found = {
         "olson_ranks": Drawing(
-            lambda width: critical_difference_figure(accuracy, names, OURS, width),
+            partial(critical_difference_figure, accuracy, names, OURS),
             f"Mean ranks by accuracy on {accuracy.n_sets} sets.",
         ),
         "olson_log_loss_ranks": Drawing(
-            lambda width: critical_difference_figure(log_loss, names, OURS, width),
+            partial(critical_difference_figure, log_loss, names, OURS),
             f"Mean ranks by log-loss on {log_loss.n_sets} sets.",
         ),
         "olson_times": Drawing(
-            lambda width: times_figure(rows, seconds, width),
+            partial(times_figure, rows, seconds),
             "Training time of every model against the rows of the set, both on logarithmic axes.",
         ),
     }
     if olson.limited and olson.complete(every):
         small = olson.ranks(lambda p: -p.accuracy, every)
         found["olson_small_ranks"] = Drawing(
-            lambda width: critical_difference_figure(small, names, OURS, width),
+            partial(critical_difference_figure, small, names, OURS),
             f"Mean ranks by accuracy of every model on the {small.n_sets} sets that all of them finished.",
         )
     if OURS in olson.models:
         best = [m for _, m in sorted(zip(accuracy.mean_rank, accuracy.models, strict=True)) if m != OURS]
         pairs = [_pair(olson, rival, names) for rival in best[:_RIVALS]]
         found["olson_accuracy"] = Drawing(
-            lambda width: scatter_figure(pairs, width),
+            partial(scatter_figure, pairs),
             "Accuracy of BayesianSVC against that of its closest rivals, a dot per set.",
         )
     return found
@@ -270,7 +281,7 @@ def _reliability(olson: OlsonSummary) -> Drawing:
             curve = reliability(rows * np.mean(shares, axis=0))
             calibrations.append(Calibration(names[model], curve, errors[model]))
     return Drawing(
-        lambda width: reliability_grid(calibrations, width),
+        partial(reliability_grid, calibrations),
         "Reliability diagrams: accuracy against confidence, one for each model.",
     )
 
@@ -288,16 +299,7 @@ _CONTENTS = (
 
 def report(results: Sequence[Result]) -> Report:
     """What the results say."""
-    summary = summarise(results)
-    numbers = summary.as_dict()
-    return Report(
-        numbers,
-        _facts(numbers),
-        drawings(summary),
-        "structured.html",
-        partial(_context, summary, numbers),
-        partial(tidy_csv, results),
-    )
+    return study_report("structured", results, summarise(results), _facts, drawings, _context)
 
 
 def _context(summary: Summary, numbers: dict[str, Any], figures: Mapping[str, str]) -> dict[str, Any]:
