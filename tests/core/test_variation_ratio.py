@@ -103,6 +103,59 @@ def test_many_classes_count_beyond_the_nearest_rivals_when_the_ratio_is_large():
     assert float(log_variation_ratio(F, s2)) == pytest.approx(np.log(49 / 50), abs=1e-6)
 
 
+@pytest.mark.parametrize("n_rivals", [60, 1000])
+@pytest.mark.parametrize("gap", [4.0, 5.0, 6.0, 8.0])
+def test_every_one_of_many_equal_rivals_counts(n_rivals, gap):
+    F = torch.zeros(1, n_rivals + 1, dtype=torch.float64)
+    F[0, 0] = gap
+
+    def density(f: float) -> float:
+        return float(
+            np.exp(-((f - gap) ** 2))
+            / np.sqrt(np.pi)
+            * -np.expm1(n_rivals * special.log_ndtr(f * np.sqrt(2.0)))
+        )
+
+    edges = [gap - 9.0, gap / 2 - 2.0, gap / 2, gap / 2 + 2.0, gap + 9.0]
+    truth = sum(
+        integrate.quad(density, a, b, epsabs=0.0, epsrel=1e-10)[0] for a, b in itertools.pairwise(edges)
+    )
+    ours = log_variation_ratio(F, torch.full_like(F, 0.5))
+    assert float(ours) == pytest.approx(np.log(truth), abs=1e-8)
+
+
+@pytest.mark.parametrize("n_classes", [61, 1000])
+def test_nothing_jumps_as_a_favourite_leaves_many_rivals_behind(n_classes):
+    F = torch.zeros(81, n_classes, dtype=torch.float64)
+    F[:, 0] = torch.linspace(0.0, 12.0, 81, dtype=torch.float64)
+    s2 = torch.full_like(F, 0.5)
+    logs = torch.cat([log_variation_ratio(*part) for part in zip(F.split(9), s2.split(9), strict=True)])
+    steps = logs.diff()
+    assert bool((steps < 0).all())
+    assert float(steps.diff().abs().max()) < 0.1  # slope changes by little from step to step
+    direct = 1.0 - argmax_probability(F[:20], s2[:20]).amax(1)
+    torch.testing.assert_close(logs[:20], direct.log(), atol=1e-6, rtol=0)
+
+
+def test_two_rivals_far_apart_that_matter_equally_both_count():
+    """A near narrow one and a far broad one: the integrand has two peaks."""
+    F = torch.tensor([[10.0, 0.0, -10.0]], dtype=torch.float64)
+    s = torch.tensor([[1.0, 0.5, 2.0 * np.sqrt(1.25) * 0.91]], dtype=torch.float64)
+    each = [float(special.log_ndtr(-(10.0 - float(F[0, j])) / np.hypot(1.0, float(s[0, j])))) for j in (1, 2)]
+    assert abs(each[0] - each[1]) < 3.0
+    ours = float(log_variation_ratio(F, s.square()))
+    truth = special.logsumexp([_by_quad(j, F[0].numpy(), s[0].numpy()) for j in (1, 2)])
+    assert ours == pytest.approx(truth, abs=1e-8)
+
+
+def test_permuted_classes_have_the_same_ratio():
+    _, F, s2 = moments(20, 7, seed=43)
+    F[:, 0] += torch.linspace(0.0, 20.0, 20).double()
+    order = torch.randperm(7, generator=torch.Generator().manual_seed(0))
+    ours = log_variation_ratio(F, s2)
+    torch.testing.assert_close(log_variation_ratio(F[:, order], s2[:, order]), ours, rtol=1e-11, atol=1e-11)
+
+
 def _by_quad(j: int, F: np.ndarray, s: np.ndarray) -> float:
     """Log P(argmax = j), piece by piece between points where some class changes quickly."""
     others = np.arange(len(F)) != j

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,11 +21,12 @@ _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 # Deviations beyond which the largest latent is not looked for.
 _WIDTH = 7.0
 _BLOCK_NUMBERS = 2_000_000
-# Nats below its maximum at which an integrand ends.
-_DROP = 45.0
-_HALVINGS = 60
-# Deviations that differ by no more than this are one scale.
-_LARGEST_RATIO = 4.0
+# Nats below its integral at which an integrand ends.
+_DROP = 40.0
+_TAIL_NODES = 96
+# A sum of probabilities with a logarithm below this is, to rounding, the probability of any of them.
+_ROUNDS_TO_SUM = -36.0
+_LARGEST_PROBABILITY = 1.0 - 2.0**-53
 # Deviations beyond which a normal distribution function is flat to double precision.
 REACH = 8.5
 _PANEL_NODES = 16
@@ -38,26 +40,34 @@ def variation_ratio(F: Tensor, s2: Tensor) -> Tensor:
     return 1.0 - argmax_probability(F, s2).amax(1).clamp_max(1.0)
 
 
-def log_variation_ratio(F: Tensor, s2: Tensor, max_rivals: int = 8, n_nodes: int = 81) -> Tensor:
-    """log(1 - max_c P(argmax = c)), strictly ordered where the ratio itself is zero (eqs. 6.2, 6.3).
+def log_variation_ratio(F: Tensor, s2: Tensor) -> Tensor:
+    r"""Log of the probability that any rival exceeds the favourite c (eq. 6.3).
 
-    Sums the classes most likely to win instead of the favourite, at most
-    ``max_rivals`` of them; where the ratio is not small the normalised
-    probabilities are used, which sum over all classes.
+    .. math:: \log \int N(f; F_c, s_c^2) \left[ 1 - \prod_{j \ne c} \Phi((f - F_j) / s_j) \right] df
+
+    One integral for all rivals together, its factors in logarithms: strictly
+    ordered where the ratio itself is zero. A trapezoid rule where few nodes
+    resolve it, else panels.
     """
-    C = F.shape[1]
     s = s2.sqrt()
-    P = argmax_probability(F, s2)
-    best = P.argmax(1)
-    own = best[:, None]
-    gap = (F.gather(1, own) - F) / (s2.gather(1, own) + s2).sqrt()
-    gap = gap.scatter(1, own, torch.inf)
-    K = min(max_rivals, C - 1)
-    rivals = gap.topk(K, dim=1, largest=False).indices
-    tail = torch.stack([_log_probability_that(rivals[:, k], F, s, n_nodes) for k in range(K)], 1)
-    direct = 1.0 - P.gather(1, own)[:, 0]
-    log_tail = torch.logsumexp(tail, 1).clamp_max(0.0)
-    return torch.where(direct > 1e-3, direct.clamp_min(1e-3).log(), log_tail)
+    own = argmax_probability(F, s2).argmax(1, keepdim=True)
+    where = _where_rivals_win(F, s, own)
+    spacing = (where.upper - where.lower) / (_TAIL_NODES - 1)
+    grid = torch.arange(_TAIL_NODES, dtype=F.dtype, device=F.device)
+    rows_at_once = max(1, _BLOCK_NUMBERS // (_TAIL_NODES * F.shape[1]))
+    parts = zip(*(t.split(rows_at_once) for t in (F, s, own, where.lower + spacing * grid)), strict=True)
+    log_p = torch.cat([torch.logsumexp(_log_rival_wins(*part), 1) for part in parts])
+    log_p += spacing[:, 0].log()
+    for rows in _blocks_of((spacing > where.step)[:, 0], 256 * F.shape[1]):
+        F_r, s_r, own_r = F[rows], s[rows], own[rows]
+        centres, scales = torch.cat([F_r, where.middle[rows]], 1), torch.cat([s_r, where.width[rows]], 1)
+        x, w = panel_nodes(centres, scales, torch.cat([where.lower[rows], where.upper[rows]], 1))
+        nodes_at_once = max(1, _BLOCK_NUMBERS // F_r.numel())
+        logs = [_log_rival_wins(F_r, s_r, own_r, part) for part in x.split(nodes_at_once, 1)]
+        # Panels of no width count for nothing.
+        log_p[rows] = torch.logsumexp(torch.cat(logs, 1) + w.log(), 1)
+    # Deviations lost beside means of many digits leave no interval; then one rival at a time is enough.
+    return torch.where(torch.isfinite(log_p), log_p, where.log_pairs).clamp_max(0.0)
 
 
 def argmax_probability(F: Tensor, s2: Tensor, n_nodes: int = 64) -> Tensor:
@@ -155,90 +165,75 @@ def _too_coarse(F: Tensor, s: Tensor, lower: Tensor, step: Tensor) -> Tensor:
     return (step * torch.sqrt(1.0 + 2.0 * m.log()) > smallest)[:, 0]
 
 
-def _log_phi_terms(f: Tensor, F: Tensor, s: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Log Phi(z), its derivative and second derivative with respect to f."""
-    z = (f - F) / s
-    log_Phi = torch.special.log_ndtr(z)
-    # Far below, phi/Phi tends to -z and its logarithm would cancel.
-    ratio = torch.where(z < -1e4, -z, torch.exp(-0.5 * z * z - _LOG_SQRT_2PI - log_Phi))
-    return log_Phi, ratio / s, -ratio * (z + ratio) / (s * s)
+class _Where(NamedTuple):
+    """Where the integrand of (6.3) has its mass.
 
-
-def _log_probability_that(j: Tensor, F: Tensor, s: Tensor, n_nodes: int) -> Tensor:
-    """Log P(argmax = j) for one class index per row, accurate far into the tail (eq. 6.3).
-
-    The integrand is log-concave: Newton to its mode, then a trapezoid in
-    f = mode + width * sinh(t), all in logarithms. Where deviations differ
-    much, panels instead, between the two points where it has all but vanished.
+    Attributes
+    ----------
+    lower, upper : Tensor of shape (N, 1)
+        Outside it has vanished.
+    step : Tensor of shape (N, 1)
+        Of a trapezoid rule that resolves it.
+    middle, width : Tensor of shape (N, C)
+        Of the value at which a class and the favourite are level.
+    log_pairs : Tensor of shape (N,)
+        Log of the sum of the probabilities that each rival alone exceeds the favourite.
     """
-    own = j[:, None]
-    F_j, s_j = F.gather(1, own), s.gather(1, own)
-    # The own class drops out of the product: Phi = 1 there.
-    others = F.scatter(1, own, -torch.inf)
 
-    f = F.amax(1, keepdim=True)
-    lower, upper = F_j.clone(), f.clone()
-    curvature = s_j
-    for _ in range(60):
-        _, d1, d2 = _log_phi_terms(f, others, s)
-        d1, d2 = torch.nan_to_num(d1, nan=0.0), torch.nan_to_num(d2, nan=0.0)
-        slope = -(f - F_j) / s_j.square() + d1.sum(1, keepdim=True)
-        curvature = 1.0 / s_j.square() - d2.sum(1, keepdim=True)
-        # The mode is right of F_j; bisection guards Newton.
-        lower = torch.where(slope > 0, f, lower)
-        upper = torch.where(slope > 0, torch.maximum(upper, f + 2.0 * slope / curvature), f)
-        step = f + slope / curvature
-        inside = (step >= lower) & (step <= upper)
-        new = torch.where(inside, step, 0.5 * (lower + upper))
-        done = bool(((new - f).abs() <= 1e-10 * (1.0 + f.abs())).all())
-        f = new
-        if done:
-            break
-    width = curvature.rsqrt()
-    t = torch.linspace(-6.0, 6.0, n_nodes, dtype=F.dtype, device=F.device)
-    nodes = f + width * torch.sinh(t)
-    log_weight = torch.log(torch.cosh(t)) + math.log(12.0 / (n_nodes - 1)) + width.log()
-    log_p = torch.logsumexp(_log_integrand(nodes, F_j, s_j, others, s) + log_weight, 1)
-    least = torch.where(torch.isfinite(others), s, s_j).amin(1)
-    hard = least * _LARGEST_RATIO < s.amax(1)
-    for rows in _blocks_of(hard, 256 * F.shape[1]):
-        part = (t[rows] for t in (f, F_j, s_j, others, s))
-        log_p[rows] = _log_by_panels(*part)
-    return log_p
+    lower: Tensor
+    upper: Tensor
+    step: Tensor
+    middle: Tensor
+    width: Tensor
+    log_pairs: Tensor
 
 
-def _log_integrand(f: Tensor, F_j: Tensor, s_j: Tensor, others: Tensor, s: Tensor) -> Tensor:
-    """Log N(f; F_j, s_j^2) prod_k Phi((f - F_k) / s_k) at nodes f (N, Q), shape (N, Q)."""
-    z = (f[:, None, :] - others[:, :, None]) / s[:, :, None]
-    gauss = -0.5 * ((f - F_j) / s_j).square() - _LOG_SQRT_2PI - s_j.log()
-    return gauss + torch.special.log_ndtr(z).sum(1)
+def _where_rivals_win(F: Tensor, s: Tensor, own: Tensor) -> _Where:
+    r"""The interval in which the integrand of (6.3) is within some nats of what it makes.
+
+    The probability is at least that of one rival alone, Phi(-lead). The
+    integrand is nowhere larger than the favourite's density, and the part of
+    a rival above F_j, where :math:`\Phi(-z) \le \exp(-z^2/2)`, no larger than
+    that times the density of the value at which the two are level.
+    """
+    F_c, s_c = F.gather(1, own), s.gather(1, own)
+    total = s_c.square() + s.square()
+    lead = ((F_c - F) * total.rsqrt()).scatter(1, own, torch.inf)
+    log_beaten = torch.special.log_ndtr(-lead)
+    most = log_beaten.amax(1, keepdim=True)
+    middle = F + (F_c - F) * (s.square() / total)
+    width = s * s_c * total.rsqrt()
+    nats = (_DROP - most - 0.5 * lead.square()).scatter(1, own, -torch.inf)
+    matters = (nats > 0.0) | (lead <= 0.0)
+    reach = width * (2.0 * nats.clamp_min(0.0)).sqrt()
+    farthest = s_c * (2.0 * (_DROP - most)).sqrt()
+    lowest, highest = F_c - farthest, F_c + farthest
+    closed = (lead > 0.0) & (middle - reach > F)
+    lower = torch.where(closed, middle - reach, lowest).masked_fill(~matters, torch.inf)
+    upper = torch.where(lead > 0.0, middle + reach, highest).masked_fill(~matters, -torch.inf)
+    narrow = width.masked_fill(~matters, torch.inf)
+    least = narrow.amin(1, keepdim=True)
+    m = (narrow <= 2.0 * least).sum(1, keepdim=True)
+    return _Where(
+        torch.maximum(lower.amin(1, keepdim=True), lowest),
+        torch.minimum(upper.amax(1, keepdim=True), highest),
+        least * torch.rsqrt(1.0 + 2.0 * m.log()),
+        middle,
+        width,
+        torch.logsumexp(log_beaten, 1),
+    )
 
 
-def _log_by_panels(mode: Tensor, F_j: Tensor, s_j: Tensor, others: Tensor, s: Tensor) -> Tensor:
-    """Log of the integral of ``_log_integrand`` by panels as narrow as what lies in them."""
-
-    def at(f: Tensor) -> Tensor:
-        return _log_integrand(f, F_j, s_j, others, s)
-
-    floor = at(mode) - _DROP
-    ends = []
-    for side in (-1.0, 1.0):
-        # Beyond ten deviations of its own density the integrand has vanished.
-        inside, outside = mode, mode + side * (10.0 * s_j + (mode - F_j).abs())
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (inside + outside)
-            above = at(middle) > floor
-            inside, outside = torch.where(above, middle, inside), torch.where(above, outside, middle)
-        ends.append(outside)
-    # Towards the mode panels halve, for scales that are those of no class.
-    share = torch.exp2(-torch.arange(24, dtype=mode.dtype, device=mode.device))
-    left, right = (mode + (end - mode) * share for end in ends)
-    centres = torch.where(torch.isfinite(others), others, F_j)
-    x, weight = panel_nodes(centres, s, torch.cat([left, mode, right.flip(1)], 1))
-    size = max(1, _BLOCK_NUMBERS // s.numel())
-    logs = [at(part) for part in x.split(size, 1)]
-    # Panels of no width count for nothing.
-    return torch.logsumexp(torch.cat(logs, 1) + weight.log(), 1)
+def _log_rival_wins(F: Tensor, s: Tensor, own: Tensor, f: Tensor) -> Tensor:
+    """Log N(f; F_c, s_c^2) [1 - prod_{j != c} Phi((f - F_j) / s_j)] at nodes f (N, Q), shape (N, Q)."""
+    F_c, s_c = F.gather(1, own), s.gather(1, own)
+    z = (f[:, None, :] - F.scatter(1, own, -torch.inf)[:, :, None]) / s[:, :, None]
+    above = torch.special.log_ndtr(-z)  # of each rival alone
+    some = torch.logsumexp(above, 1)
+    # Where the sum is below rounding, it is the probability that any is above.
+    below = torch.log1p(-above.exp_().clamp_max_(_LARGEST_PROBABILITY)).sum(1)
+    any_above = torch.where(some < _ROUNDS_TO_SUM, some, torch.log(-torch.expm1(below)))
+    return any_above - 0.5 * ((f - F_c) / s_c).square() - (_LOG_SQRT_2PI + s_c.log())
 
 
 @lru_cache(maxsize=1)
