@@ -130,10 +130,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_compiled": {"_core"},  # where a file names a kernel or a likelihood
     "_compile": {"_compiled", "_core", *FIT},
     **{
-        room: {"_core", "_inference", "_compile", "_compiled", "metrics", *FIT, *ESTIMATORS}
+        room: {"_core", "_inference", "_compile", "_compiled", "_guarantees", "metrics", *FIT, *ESTIMATORS}
         for room in ESTIMATORS
     },
-    "bayesvm": {"_chains", "_compiled", "_prediction", *ESTIMATORS},
+    "_guarantees": {"metrics"},
+    "bayesvm": {"_chains", "_compiled", "_guarantees", "_prediction", *ESTIMATORS},
     "kernels": {"_core"},
     "metrics": set(),
     "plotting": {"metrics"},
@@ -243,6 +244,7 @@ PACKAGES: dict[str, set[str]] = {
     **{room: {"numpy", "pyarrow", "sklearn", "torch"} for room in FIT},
     "_compiled": {"numpy", "torch"},
     "_compile": {"numpy", "scipy"},
+    "_guarantees": {"numpy", "scipy"},
     **{room: {"numpy", "skops", "sklearn", "torch"} for room in ESTIMATORS},
     "bayesvm": set(),
     "kernels": set(),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import numbers
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -16,44 +18,27 @@ from bayesvm import _prediction, _top_k
 from bayesvm._callbacks import CallbackSupportMixin, with_callbacks
 from bayesvm._compile import compile_model
 from bayesvm._compiled import CompiledPredictor
-from bayesvm._fit.fitting import can_add_rows, fit_estimator, partial_fit_estimator
+from bayesvm._fit.fitting import can_add_rows, fit_estimator, levels_to_caller, partial_fit_estimator
 from bayesvm._fit.options import check_arguments, check_number
 from bayesvm._fit.train import Options
 from bayesvm._fit.validation import check_at_hand, drawn_seed
+from bayesvm._guarantees import (
+    TooFewRowsWarning,
+    certified_threshold,
+    confidence_threshold,
+    conformal_quantile,
+    prediction_sets,
+    rows_needed,
+    smallest_rate,
+    threshold_grid,
+)
 from bayesvm._model import FittedKernel, LoadedModel, Model, relevance, torch_dtype
 from bayesvm._prediction import Uncertainty
 from bayesvm._top_k import TopK
-from bayesvm.metrics import accepted_by_confidence, log_probability
-
-# --- Which rows to hand to a person (eq. 6.8).
-
+from bayesvm.metrics import log_probability
 
 FloatArray = npt.NDArray[np.floating]
-
-
-def confidence_threshold(
-    confidence: FloatArray, correct: FloatArray, weight: FloatArray, max_error: float
-) -> float:
-    """Smallest confidence at which accepted rows keep the error in leave-one-out (eq. 6.8).
-
-    Rows are accepted from the most confident down, as long as the weighted
-    error among them, counted with one error more than was seen, stays within
-    ``max_error``; that extra error makes the promise hold on average for the
-    next row rather than only on the rows it was read off. Infinity if not
-    even the most confident rows can promise it.
-
-    Parameters
-    ----------
-    confidence : ndarray of shape (N,)
-        Largest leave-one-out class probability of each row.
-    correct : ndarray of shape (N,)
-        Whether that class is the label.
-    weight : ndarray of shape (N,)
-    max_error : float
-    """
-    threshold, mass, wrong = accepted_by_confidence(confidence, weight, 1.0 - correct)
-    kept = np.flatnonzero(wrong + 1.0 <= max_error * (mass + 1.0))
-    return float(threshold[kept[-1]]) if kept.size else float("inf")
+IntArray = npt.NDArray[np.int64]
 
 
 class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -68,6 +53,7 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     classes_: npt.NDArray[Any]
     loo_confidence_: FloatArray
     loo_correct_: FloatArray
+    loo_label_proba_: FloatArray
     loo_weight_: FloatArray
 
     @with_callbacks
@@ -225,17 +211,34 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         model, X = self._ready(X)
         return _prediction.uncertainty(model, X)
 
-    def abstain(self, X: Any, max_error: float = 0.01) -> npt.NDArray[np.bool_]:
+    def abstain(
+        self,
+        X: Any,
+        max_error: float = 0.05,
+        confidence: float = 0.9,
+        calibration: tuple[Any, Any] | None = None,
+    ) -> npt.NDArray[np.bool_]:
         """Which rows to hand to a person so that the rest keep an error rate.
 
-        The threshold on the largest class probability comes from the
-        leave-one-out predictions of the training rows.
+        With ``calibration`` the promise is exact: with probability
+        ``confidence`` over the draw of those rows, at most ``max_error`` of
+        the answers to new rows are wrong (eq. 6.16). Without it the threshold
+        comes from the leave-one-out predictions of the training rows and the
+        promise is approximate: it aims at the rate on average (eq. 6.8), and
+        ``confidence`` has no effect.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
         max_error : float
-            Error rate to keep among the accepted rows.
+            Error rate to keep among the answered rows.
+        confidence : float
+            Probability with which the rate is kept, given ``calibration``.
+        calibration : tuple (X, y) or None
+            Rows that had no part in the fit, drawn like those to come, and
+            their labels. Confidence .9 takes at least 22 rows for a rate of
+            .1, 45 for .05 and 230 for .01; with too few nothing is answered,
+            and a :class:`bayesvm.TooFewRowsWarning` says what they can promise.
 
         Returns
         -------
@@ -243,14 +246,111 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             True where a person should decide.
         """
         model, X = self._ready(X)
-        return np.asarray(_top_k.largest_probability(model, X) < self.abstention_threshold(max_error))
+        threshold = self.abstention_threshold(max_error, confidence, calibration)
+        return np.asarray(_top_k.largest_probability(model, X) < threshold)
 
-    def abstention_threshold(self, max_error: float = 0.01) -> float:
-        """Confidence below which ``abstain`` hands a row over; infinity: all of them."""
+    def abstention_threshold(
+        self,
+        max_error: float = 0.05,
+        confidence: float = 0.9,
+        calibration: tuple[Any, Any] | None = None,
+    ) -> float:
+        """Largest class probability below which ``abstain`` hands a row over; infinity: all rows.
+
+        Parameters are those of :meth:`abstain`.
+        """
         check_is_fitted(self)
-        if not 0.0 < max_error < 1.0:
-            raise ValueError(f"max_error={max_error!r} is not valid; it must lie between 0 and 1")
-        return confidence_threshold(self.loo_confidence_, self.loo_correct_, self.loo_weight_, max_error)
+        _check_inside("max_error", max_error)
+        _check_inside("confidence", confidence)
+        if calibration is None:
+            return confidence_threshold(self.loo_confidence_, self.loo_correct_, self.loo_weight_, max_error)
+        model, X, label = self._held_out(calibration)
+        n, needed = len(X), rows_needed(max_error, confidence)
+        if n < needed:
+            rate = _rounded_up(smallest_rate(n, confidence))
+            _warn_of_few(
+                f"max_error={max_error:g} with confidence={confidence:g} takes at least {needed} calibration "
+                f"rows, so no row is answered; the smallest rate that {n} can promise is {rate}"
+            )
+            return math.inf
+        grid = threshold_grid(self.loo_confidence_, self.loo_weight_, n, needed)
+        correct = _top_k.most_probable(model, X) == label
+        return certified_threshold(grid, _top_k.largest_probability(model, X), correct, max_error, confidence)
+
+    def predict_set(
+        self, X: Any, coverage: float = 0.9, calibration: tuple[Any, Any] | None = None
+    ) -> npt.NDArray[np.bool_]:
+        """Sets of classes that hold the label of a new row with a given probability.
+
+        With ``calibration`` that is exact (split conformal prediction, eqs.
+        6.17 and 6.18): over draws of those rows and of a new one, the set
+        holds the new label with at least the probability ``coverage``, however
+        wrong the model is. That is an average over rows, not a promise for
+        each class or region. Without ``calibration`` the leave-one-out
+        probabilities of the training rows take their place, and the coverage
+        is approximate.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        coverage : float
+            Share of the new rows whose label is to be in its set.
+        calibration : tuple (X, y) or None
+            Rows that had no part in the fit, drawn like those to come, and
+            their labels. Fewer than coverage / (1 - coverage) rows, 9 for .9,
+            say nothing: the sets then hold all classes, with a
+            :class:`bayesvm.TooFewRowsWarning`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Whether the set holds each class of ``classes_``. The most probable
+            class always is in it.
+        """
+        model, X = self._ready(X)
+        _check_inside("coverage", coverage)
+        if calibration is None:
+            if not hasattr(self, "loo_label_proba_"):
+                raise ValueError(
+                    "this model was saved by a version that did not keep what leave-one-out says of the "
+                    "labels; give calibration=(X, y), or fit it again"
+                )
+            label_proba, weight = self.loo_label_proba_, self.loo_weight_
+        else:
+            held_model, held, label = self._held_out(calibration)
+            label_proba = _prediction.proba(held_model, held)[np.arange(len(held)), label]
+            weight = np.ones(len(held))
+        quantile = conformal_quantile(1.0 - label_proba, weight, coverage)
+        if math.isinf(quantile):
+            n = float(weight.sum())
+            _warn_of_few(
+                f"coverage={coverage:g} takes at least {math.ceil(coverage / (1.0 - coverage) - 1e-9)} rows, "
+                f"so sets hold all classes; the largest that {n:g} can promise is {n / (n + 1.0):.3g}"
+            )
+        return prediction_sets(_prediction.proba(model, X), quantile)
+
+    def _held_out(self, calibration: Any) -> tuple[LoadedModel, FloatArray, IntArray]:
+        """The model, calibration rows and the positions of their labels among the classes."""
+        if not isinstance(calibration, (tuple, list)) or len(calibration) != 2:
+            raise ValueError(
+                "calibration must be a pair (X, y): rows that had no part in the fit, and labels"
+            )
+        try:
+            model, X = self._ready(calibration[0])
+        except ValueError as error:
+            raise ValueError(f"calibration: {error}") from error
+        y = np.asarray(calibration[1])
+        if y.shape != (len(X),):
+            raise ValueError(f"calibration: y has shape {y.shape}, but X has {len(X)} rows")
+        position = {label: i for i, label in enumerate(self.classes_.tolist())}
+        label = np.array([position.get(value, -1) for value in y.tolist()], dtype=np.int64)
+        if (label < 0).any():
+            unknown = list(dict.fromkeys(y[label < 0].tolist()))
+            raise ValueError(
+                f"calibration: y holds the labels {unknown[:5]}, which did not occur in training; "
+                f"the classes are {self.classes_.tolist()[:10]}"
+            )
+        return model, X, label
 
     def compile_predictor(self, dtype: str = "float32") -> CompiledPredictor:
         """A small object that predicts as this estimator does now, several times as fast.
@@ -326,6 +426,22 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             "cpu" if str(self.device).startswith("cuda") and not torch.cuda.is_available() else self.device
         )
         return self.model_.on(device, torch_dtype(self.dtype)), X
+
+
+def _check_inside(name: str, value: Any) -> None:
+    """Raise ValueError unless the value lies between 0 and 1."""
+    if not isinstance(value, numbers.Real) or not 0.0 < float(value) < 1.0:
+        raise ValueError(f"{name}={value!r} is not valid; it must lie between 0 and 1")
+
+
+def _rounded_up(rate: float) -> str:
+    """Three digits of a rate, never less than it."""
+    unit = 10.0 ** (math.floor(math.log10(rate)) - 2)
+    return f"{min(1.0, math.ceil(rate / unit) * unit):.3g}"
+
+
+def _warn_of_few(message: str) -> None:
+    warnings.warn(message, TooFewRowsWarning, stacklevel=levels_to_caller())
 
 
 # --- Learning from more rows, for estimators whose posterior is variational.

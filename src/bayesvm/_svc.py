@@ -109,6 +109,8 @@ class BayesianSVC(AddsRows, LatentClassifier):
         Leave-one-out accuracy and log-loss: estimates for new rows. Of a
         random sample where there are more than 100 000 rows, or where
         ``loo_proba_`` would have more than 2e7 numbers.
+    loo_label_proba_ : ndarray of shape (n_distinct_rows,)
+        Leave-one-out probability of each label, of distinct rows in the fit's own order.
     loo_clipped_ : float
         Share of the weight in rows that all but determine the model on their
         own, whose leave-one-out is rough.

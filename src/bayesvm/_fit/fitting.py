@@ -90,6 +90,7 @@ def fitted_attributes(
         "memory_": remember(trained, data, model, learned_from),
         "loo_confidence_": summary.confidence,
         "loo_correct_": summary.correct,
+        "loo_label_proba_": summary.label_proba,
         "loo_weight_": summary.weight,
         "loo_score_": summary.score,
         "loo_log_loss_": summary.log_loss,
@@ -132,7 +133,7 @@ def store(e: Any, attributes: dict[str, Any], trained: Trained, stopped: bool) -
         setattr(e, name, value)
 
     def warn(message: str, category: type[Warning]) -> None:
-        warnings.warn(message, category, stacklevel=_levels_to_caller())
+        warnings.warn(message, category, stacklevel=levels_to_caller())
 
     if e.loo_clipped_ > _CLIPPED_SHARE:
         rows = f"{e.loo_clipped_:.0%} of the rows"
@@ -151,8 +152,8 @@ def store(e: Any, attributes: dict[str, Any], trained: Trained, stopped: bool) -
         warn(f"the fit did not converge in {e.n_iter_} sweeps; raise max_iter or tol", ConvergenceWarning)
 
 
-def _levels_to_caller() -> int:
-    """Stack levels from a function in this module up to the code that called the estimator."""
+def levels_to_caller() -> int:
+    """Stack levels from the function that asks up to the code that called the estimator."""
     frame, levels = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in _OURS:
         frame, levels = frame.f_back, levels + 1

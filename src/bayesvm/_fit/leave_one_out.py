@@ -215,8 +215,8 @@ class LeaveOneOutSummary:
     ----------
     proba : ndarray of shape (M, C) or None
         None where there are more rows than were looked at.
-    confidence, correct, weight : ndarray of shape (M,)
-        Largest probability, whether it is the label's, weight of the row.
+    confidence, correct, label_proba, weight : ndarray of shape (M,)
+        Largest probability, whether it is the label's, probability of the label, weight of the row.
     score, log_loss : float
         Weighted accuracy and log-loss.
     calibration : Calibration
@@ -227,6 +227,7 @@ class LeaveOneOutSummary:
     proba: FloatArray | None
     confidence: FloatArray
     correct: FloatArray
+    label_proba: FloatArray
     weight: FloatArray
     score: float
     log_loss: float
@@ -289,6 +290,7 @@ def summarise(
         proba=proba if len(rows) == len(trained.rows) else None,
         confidence=proba.max(1),
         correct=correct,
+        label_proba=own,
         weight=weight,
         score=float(weight @ correct / total),
         log_loss=float(-(weight @ np.log(own)) / total),
