@@ -94,6 +94,8 @@ def threshold_grid(confidence: FloatArray, weight: FloatArray, n_rows: int, need
     ndarray of shape (n_thresholds,)
         Decreasing; the last is zero, which answers every row.
     """
+    if not len(confidence):  # nothing was foretold: all rows are answered, or none
+        return np.zeros(1)
     threshold, mass, _ = accepted_by_confidence(confidence, weight, weight)
     first = math.sqrt(min(1.0, _LEAST * needed / n_rows))
     share = np.linspace(first, 1.0, _STEPS)[:-1]

@@ -74,6 +74,10 @@ class BayesianSVC(AddsRows, LatentClassifier):
     n_chains, n_draws : int, default=4, 500
         With "slice" and "gibbs": how many chains, and draws kept of each.
     class_weight : dict, "balanced" or None, default=None
+        What the rows of a class weigh besides ``sample_weight``; "balanced":
+        all classes the same in total. Class probabilities and leave-one-out
+        then describe a population in which classes are as frequent as these
+        weights make them, not the one that the rows come from.
         Weights of classes, multiplied into ``sample_weight``.
     device : str, default="cpu"
         Where torch computes.
@@ -106,7 +110,9 @@ class BayesianSVC(AddsRows, LatentClassifier):
         None where these were more than 2e7 numbers, and for more than
         100 000 rows that came in chunks.
     loo_score_, loo_log_loss_ : float
-        Leave-one-out accuracy and log-loss: estimates for new rows. Of a
+        Leave-one-out accuracy and log-loss: estimates for new rows; NaN
+        after gradient steps that ended far from what the rows make of the
+        posterior (there is then a warning, and no ``loo_proba_``). Of a
         random sample where there are more than 100 000 rows, or where
         ``loo_proba_`` would have more than 2e7 numbers.
     loo_label_proba_ : ndarray of shape (n_distinct_rows,)
@@ -200,7 +206,8 @@ class BayesianSVC(AddsRows, LatentClassifier):
         rival at the mean, kernel and inducing points trained with q. The
         paper does not state the kernel, the preprocessing, the batch size or
         class probabilities; an RBF kernel with ARD, standardisation, 1024
-        rows and our leave-one-out temperature stand in.
+        rows and our leave-one-out temperature stand in. The class is that of
+        the largest latent mean, as in the paper.
         """
         recipe: dict[str, Any] = {
             "n_inducing": defaults.PAPER_INDUCING,
@@ -361,6 +368,10 @@ class BinaryBayesianSVC(FitsHinge, LatentClassifier):
     n_chains, n_draws : int, default=4, 500
         Of "gibbs" and "slice": how many chains, and draws kept of each.
     class_weight : dict, "balanced" or None, default=None
+        What the rows of a class weigh besides ``sample_weight``; "balanced":
+        all classes the same in total. Class probabilities and leave-one-out
+        then describe a population in which classes are as frequent as these
+        weights make them, not the one that the rows come from.
     device : str, default="cpu"
     dtype : {"float64", "float32"}, default="float64"
     random_state : int, RandomState or None, default=None

@@ -76,6 +76,10 @@ class SVGPClassifier(LatentClassifier):
     n_chains, n_draws : int, default=4, 500
         With "slice": how many chains, and draws kept of each.
     class_weight : dict, "balanced" or None, default=None
+        What the rows of a class weigh besides ``sample_weight``; "balanced":
+        all classes the same in total. Class probabilities and leave-one-out
+        then describe a population in which classes are as frequent as these
+        weights make them, not the one that the rows come from.
     device : str, default="cpu"
     dtype : {"float64", "float32"}, default="float64"
     random_state : int, RandomState or None, default=None

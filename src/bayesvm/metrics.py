@@ -290,7 +290,7 @@ def accepted_by_confidence(confidence: FloatArray, weight: FloatArray, counted: 
     order = np.argsort(-confidence, kind="stable")
     confidence, weight = confidence[order], weight[order]
     # A threshold accepts all rows that share its confidence.
-    last_of_ties = np.append(confidence[1:] < confidence[:-1], True)
+    last_of_ties = np.append(confidence[1:] < confidence[:-1], True)[: len(confidence)]
     mass, hits = np.cumsum(weight), np.cumsum(weight * counted[order])
     return Accepted(confidence[last_of_ties], mass[last_of_ties], hits[last_of_ties])
 

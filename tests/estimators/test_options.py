@@ -48,7 +48,9 @@ def test_ways_of_inference_agree():
 @pytest.mark.parametrize("rivals", ["exact", "sampled", "mean"])
 def test_adam_with_few_epochs(rivals, n_classes):
     X, y = problem(n_classes)
-    model = BayesianSVC(inference="adam", rivals=rivals, max_iter=4, batch_size=20, random_state=0)
+    model = BayesianSVC(
+        inference="adam", rivals=rivals, max_iter=4, batch_size=20, learning_rate=0.1, random_state=0
+    )
     with pytest.warns(ConvergenceWarning, match="did not converge"):
         model.fit(X, y)
     assert_sound(model, X)

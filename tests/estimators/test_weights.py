@@ -15,7 +15,7 @@ SETTINGS = [
     {"rivals": "sampled"},
     {"rivals": "mean"},
     {"inference": "natural", "batch_size": 16, "tol": 0.1},
-    {"inference": "adam", "batch_size": 16, "max_iter": 3, "tol": 0.0},
+    {"inference": "adam", "batch_size": 16, "max_iter": 15, "tol": 0.0, "learning_rate": 0.05},
     {"dtype": "float32", "hyperparameters": "fixed"},
     {"hyperparameters": "loo", "learn_inducing": True},
     {"class_weight": "balanced"},

@@ -78,9 +78,9 @@ def fitted_attributes(
         Whether ``data`` are all distinct rows; otherwise leave-one-out speaks of a sample.
     """
     ascent = trained.ascent
-    mean_decides = METHODS[options.inference].mean_decides
-    # Draws and modes have no sites to go on from.
-    from_sites = ascent.chains is None and not mean_decides
+    mean_decides = options.mean_decides
+    # Draws and modes have no sites to go on from, and others did not quite come from theirs.
+    from_sites = ascent.chains is None and not METHODS[options.inference].mean_decides
     local = fit_local(trained.rows, ascent) if options.local and from_sites and complete else None
     summary = summarise(trained, mean_decides, options.class_likelihood, local)
     model = as_model(trained, scaler, summary.calibration, mean_decides, options.class_likelihood, local)
@@ -143,6 +143,13 @@ def store(e: Any, attributes: dict[str, Any], trained: Trained, stopped: bool) -
             else f"the draws say too little about the model without one row, for {rows}"
         )
         warn(f"{why}; their leave-one-out probabilities, and what rests on them, are rough", UserWarning)
+    if not trained.ascent.foretells:
+        warn(
+            "the posterior is far from what the rows make of it under this kernel, so nothing can be "
+            "foretold: there is no leave-one-out, and abstain hands every row over; raise max_iter, or "
+            "change learning_rate",
+            UserWarning,
+        )
     if e.interrupted_:
         warn("the fit was interrupted; the model holds the best state reached so far", ConvergenceWarning)
     elif e.chains_ is not None and not stopped:

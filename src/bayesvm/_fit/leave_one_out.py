@@ -64,7 +64,7 @@ def short_classes(rows: TrainingRows, ascent: Ascent) -> ShortClasses | None:
         All rows of the fit.
     ascent : Ascent
     """
-    q, sites = ascent.q, ascent.sites
+    q, sites = ascent.own, ascent.sites
     C = rows.n_classes
     mass = rows.weight.new_zeros(C).index_add_(0, rows.y, rows.weight)
     short = mass[rows.y] < defaults.SHORT_CLASS
@@ -148,7 +148,7 @@ def _from_sites(
     short: ShortClasses | None,
 ) -> LeaveOneOut:
     """In closed form (eqs. 5.1, 5.2, 5.8, 10.3)."""
-    q = ascent.q
+    q = ascent.own
     J, P = q.m.shape
     out = _empty(rows)
     for block in rows.blocks(_BLOCK_NUMBERS // (J * max(P, 48))):
@@ -214,11 +214,12 @@ class LeaveOneOutSummary:
     Attributes
     ----------
     proba : ndarray of shape (M, C) or None
-        None where there are more rows than were looked at.
+        None where there are more rows than were looked at, or where nothing can be foretold.
     confidence, correct, label_proba, weight : ndarray of shape (M,)
-        Largest probability, whether it is the label's, probability of the label, weight of the row.
+        Largest probability, whether it is the label's, probability of the label, weight of the row;
+        of no row where nothing can be foretold.
     score, log_loss : float
-        Weighted accuracy and log-loss.
+        Weighted accuracy and log-loss; NaN where nothing can be foretold.
     calibration : Calibration
     clipped : float
         Share of the weight in rows for which the closed form is unreliable.
@@ -260,6 +261,8 @@ def summarise(
     nearby = None if local is None else local.on(str(rows.X.device))
     # Where rows were elsewhere, those at hand do not say how many a class has.
     known = trained.taught is None and trained.outside_weight == 0.0
+    if not trained.ascent.foretells and (likelihood is not None or trained.ascent.made is None):
+        return _nothing_foretold(Calibration(1.0, 1.0, (0.0,) * rows.n_classes))
     short = short_classes(trained.rows, trained.ascent) if known else None
     loo = leave_one_out(rows, trained.ascent, nearby, short)
     if mean_decides:
@@ -280,6 +283,8 @@ def summarise(
                 short is not None,
                 _enough(trained, n),
             )
+        if not trained.ascent.foretells:  # a temperature from a posterior far from q beats none
+            return _nothing_foretold(calibration)
         proba = _probabilities(loo, calibration, likelihood, mean_decides)
     y = rows.y.cpu().numpy()
     weight = rows.weight.to(torch.float64).cpu().numpy()
@@ -297,6 +302,12 @@ def summarise(
         calibration=calibration,
         clipped=float(weight @ (loo.remaining <= MIN_REMAINING).cpu().numpy() / total),
     )
+
+
+def _nothing_foretold(calibration: Calibration) -> LeaveOneOutSummary:
+    """The summary of a posterior that its sites did not make, nor anything near it."""
+    none = np.empty(0)
+    return LeaveOneOutSummary(None, none, none, none, np.nan, np.nan, calibration, 0.0)
 
 
 def _enough(trained: Trained, n_rows: int) -> Tensor | None:

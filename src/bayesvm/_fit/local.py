@@ -206,7 +206,7 @@ def _pull(rows: TrainingRows, ascent: Ascent) -> tuple[Tensor, Tensor]:
 
 def _left_out(rows: TrainingRows, ascent: Ascent, judges: slice, part: Tensor) -> tuple[Tensor, Tensor]:
     """Moments of the smooth part at some rows without a part of each (eqs. 5.1, 5.2)."""
-    q = ascent.q
+    q = ascent.own
     A, residual = rows.features(rows.X[judges])
     W, G = ascent.sites.dense(judges, q.m.shape[0])
     unit = part[:, None]

@@ -90,6 +90,11 @@ class Options:
     class_likelihood: ProperLikelihood | None = None
     local: bool = False
 
+    @property
+    def mean_decides(self) -> bool:
+        """Whether the largest latent mean decides, and no likelihood with probabilities of its own."""
+        return METHODS[self.inference].mean_decides and self.class_likelihood is None
+
 
 @dataclass(frozen=True)
 class Trained:

@@ -10,6 +10,7 @@ from torch import Tensor
 from bayesvm._core import gaussian
 from bayesvm._core.elbo import elbo
 from bayesvm._core.gaussian import Gaussian, Natural
+from bayesvm._core.linalg import NotPositiveDefiniteError
 from bayesvm._inference.blocks import TrainingRows
 from bayesvm._inference.rivals import RivalRule
 from bayesvm._inference.task import (
@@ -100,6 +101,24 @@ def size_of_means(probe: Tensor, q: Gaussian) -> float:
     return max(1.0, float((q.m @ probe.mT).square().mean().sqrt()))
 
 
+# Means this far from those that the sites make, as a share of their size, are of another posterior.
+_FARTHEST_MADE = 0.5
+
+
+def made_by_sites(rows: TrainingRows, q: Gaussian, target: Natural) -> tuple[Gaussian | None, bool]:
+    """What the sites at q make, one natural step of length one from it, and whether that is near q.
+
+    More steps would lead to the optimum, which is another q where q is not one.
+    None where sites of negative precision make no Gaussian.
+    """
+    try:
+        _, made = target.posterior(centre=False)
+    except NotPositiveDefiniteError:
+        return None, False
+    probe = probe_features(rows)
+    return made, change_of_means(probe, q, made) <= _FARTHEST_MADE * size_of_means(probe, q)
+
+
 def _safeguarded(
     rows: Sweepable,
     rule: RivalRule,
@@ -119,8 +138,10 @@ def _safeguarded(
     sweep = 0
 
     def state() -> Ascent:
-        sites = evaluate(rows.known, rule, q, base, 0).sites if now is None else now.sites
-        return Ascent(q, natural, sites, curve, sweep, converged, interrupted)
+        found = evaluate(rows.known, rule, q, base, 0) if now is None else now
+        # A row that weighs much moves q by more than the tolerance, and its site is not the one in q.
+        made = None if now is None else made_by_sites(rows.known, q, found.target)[0]
+        return Ascent(q, natural, found.sites, curve, sweep, converged, interrupted, made=made)
 
     try:
         now = rows.evaluate(rule, q, base, 0)

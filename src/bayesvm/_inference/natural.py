@@ -11,7 +11,13 @@ from bayesvm._core.elbo import elbo
 from bayesvm._core.gaussian import Natural
 from bayesvm._core.sites import Statistics
 from bayesvm._inference.blocks import TrainingRows
-from bayesvm._inference.coordinate import base_gaussian, change_of_means, probe_features, size_of_means
+from bayesvm._inference.coordinate import (
+    base_gaussian,
+    change_of_means,
+    made_by_sites,
+    probe_features,
+    size_of_means,
+)
 from bayesvm._inference.rivals import RivalRule
 from bayesvm._inference.task import (
     Ascent,
@@ -57,8 +63,10 @@ def ascend(
     step = 0
 
     def state() -> Ascent:
-        sites = evaluate(over.known, rule, q, base, step).sites
-        return Ascent(q, natural, sites, curve, len(curve), converged, interrupted)
+        found = evaluate(over.known, rule, q, base, step)
+        # Where other rows are elsewhere, those at hand do not say what all sites make.
+        made = made_by_sites(over.known, q, found.target)[0] if isinstance(over, InMemory) else None
+        return Ascent(q, natural, found.sites, curve, len(curve), converged, interrupted, made=made)
 
     try:
         for epoch in range(1, max_iter + 1):

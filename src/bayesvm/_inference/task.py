@@ -60,7 +60,7 @@ class Ascent(NamedTuple):
     q : Gaussian
     natural : Natural
     sites : Sites
-        The sites that made q.
+        The sites that made q, or ``made``.
     curve : list of float
         The bound after every sweep (its approximation with one rival).
     n_iter : int
@@ -73,6 +73,11 @@ class Ascent(NamedTuple):
         Draws from the posterior, where they were asked for. The rest is then
         the variational fit that they started from, except that ``n_iter``,
         ``converged`` and ``interrupted`` are those of the chains.
+    made : Gaussian or None
+        What the sites make where q came about in another way; None: q itself.
+        Leave-one-out removes sites from this.
+    foretells : bool
+        Whether that says anything about q.
     """
 
     q: Gaussian
@@ -84,6 +89,13 @@ class Ascent(NamedTuple):
     interrupted: bool
     gap: float | None = None
     chains: Chains | None = None
+    made: Gaussian | None = None
+    foretells: bool = True
+
+    @property
+    def own(self) -> Gaussian:
+        """What the sites make."""
+        return self.q if self.made is None else self.made
 
 
 def evaluate(rows: TrainingRows, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> PassResult:

@@ -180,7 +180,7 @@ class ActiveLearner:
     def loo_accuracy_(self) -> float | None:
         """Leave-one-out accuracy on the labelled rows, if the estimator gives it."""
         score = getattr(self._state.model, "loo_score_", None)
-        return None if score is None else float(score)
+        return None if score is None or not np.isfinite(score) else float(score)
 
     def query(self, n: int | None = None) -> IntArray:
         """Rows whose labels would tell most, best first; asking again gives the same rows.
