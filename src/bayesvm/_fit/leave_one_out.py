@@ -307,7 +307,7 @@ def summarise(
 def _nothing_foretold(calibration: Calibration) -> LeaveOneOutSummary:
     """The summary of a posterior that its sites did not make, nor anything near it."""
     none = np.empty(0)
-    return LeaveOneOutSummary(None, none, none, none, np.nan, np.nan, calibration, 0.0)
+    return LeaveOneOutSummary(None, none, none, none, none, np.nan, np.nan, calibration, 0.0)
 
 
 def _enough(trained: Trained, n_rows: int) -> Tensor | None:
