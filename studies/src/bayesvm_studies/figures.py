@@ -5,6 +5,7 @@ Panels stand below each other with one legend, or two in a row.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -57,20 +58,29 @@ def _look(titles: Sequence[str], title: str) -> tuple[str, str]:
     return _COLORS[i % len(_COLORS)], _STYLES[i % len(_STYLES)]
 
 
+# A browser's letters may be a little wider than matplotlib's: text that must fit keeps to this share of
+# its room.
+_ROOM = 0.95
+
+
 def _add_legend(figure: Figure, axes: Sequence[Axes], columns: int = 2, **options: Any) -> Legend:
-    """One legend above the panels for what is in any of them."""
+    """One legend above the panels for what is in any of them, smaller where it would be cut off."""
+    from matplotlib import rcParams
+    from matplotlib.font_manager import FontProperties
+
     handles: dict[str, Any] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
+    size = FontProperties(size=rcParams["legend.fontsize"]).get_size_in_points()
+    options |= {"loc": "outside upper left", "frameon": False, "labelcolor": INK, "columnspacing": 1.2}
+    legend = figure.legend(list(handles.values()), list(handles), ncols=columns, fontsize=size, **options)
+    room = _ROOM * figure.bbox.width / legend.get_window_extent().width
+    if room >= 1.0:
+        return legend
+    legend.remove()
     return figure.legend(
-        list(handles.values()),
-        list(handles),
-        loc="outside upper left",
-        ncols=columns,
-        frameon=False,
-        labelcolor=INK,
-        **options,
+        list(handles.values()), list(handles), ncols=columns, fontsize=room * size, **options
     )
 
 
@@ -97,20 +107,10 @@ _TRIM = 0.02
 
 def curves_figure(panels: Sequence[Panel], width: float) -> Figure:
     """Curves of several models: a thin line per run, a thick one through their medians."""
-    from matplotlib import rcParams
-    from matplotlib.font_manager import FontProperties
-
     titles = list(dict.fromkeys(title for panel in panels for title in panel.curves))
     height = 2.5 * len(panels) + 0.24 * -(-len(titles) // 2) + 0.3
     figure, axes = _panels(panels, width, height, 1, partial(_draw_curves, titles=titles))
-    # Smaller letters where the legend would be cut off.
-    size = FontProperties(size=rcParams["legend.fontsize"]).get_size_in_points()
-    options: dict[str, Any] = {"columns": min(2, max(1, len(titles))), "columnspacing": 1.2}
-    legend = _add_legend(figure, axes, fontsize=size, **options)
-    room = figure.bbox.width / legend.get_window_extent().width
-    if room < 1.0:
-        legend.remove()
-        _add_legend(figure, axes, fontsize=0.98 * room * size, **options)
+    _add_legend(figure, axes, min(2, max(1, len(titles))))
     return figure
 
 
@@ -176,7 +176,7 @@ def bands_figure(panels: Sequence[BandPanel], width: float, order: Sequence[str]
     columns = 1 if max(map(len, shown), default=0) > _LONG_TITLE else 2
     height = 2.9 * len(panels) + 0.24 * -(-len(shown) // columns) + 0.3
     figure, axes = _panels(panels, width, height, 1, partial(_draw_bands, titles=titles))
-    _add_legend(figure, axes, columns, columnspacing=1.2)
+    _add_legend(figure, axes, columns)
     return figure
 
 
@@ -241,6 +241,10 @@ def reliability_grid(models: Sequence[Calibration], width: float) -> Figure:
     return figure
 
 
+# Letters that fit above one of two panels.
+_WIDEST_TITLE = 20
+
+
 def _draw_reliability(ax: Axes, model: Calibration) -> None:
     curve = model.curve
     filled = curve.counts > 0
@@ -250,9 +254,10 @@ def _draw_reliability(ax: Axes, model: Calibration) -> None:
     x, y = curve.confidence[filled], curve.accuracy[filled]
     ax.plot(x, y, "o-", color=MAIN, markersize=3.5, linewidth=1.2, clip_on=False, zorder=3)
     ax.set(xlim=(0.0, 1.0), ylim=(0.0, 1.02), aspect="equal")
-    ax.set_xticks([0.0, 0.5, 1.0])
-    ax.set_yticks([0.0, 0.5, 1.0])
-    _set_title(ax, model.title)
+    # Short labels: those of two axes, and of two panels, meet in a corner.
+    ax.set_xticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
+    ax.set_yticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
+    _set_title(ax, textwrap.fill(model.title, _WIDEST_TITLE))
     ax.text(0.05, 0.95, f"ECE {model.error:.3f}", transform=ax.transAxes, va="top", color=MUTED)
     tidy(ax)
 
@@ -328,7 +333,7 @@ def times_figure(sizes: Sequence[int], seconds: Mapping[str, Sequence[float]], w
         ax.set_xlim(10.0 ** np.floor(np.log10(x.min())), 10.0 ** np.ceil(np.log10(x.max() + 1.0)))
     ax.minorticks_off()
     tidy(ax, grid="y")
-    _add_legend(figure, [ax], handletextpad=0.2, columnspacing=1.2)
+    _add_legend(figure, [ax], handletextpad=0.2)
     return figure
 
 
