@@ -177,6 +177,16 @@ def test_temperature_and_offsets_suit_each_other_where_classes_are_rare():
     assert loss < best + 2e-3 * 2000
 
 
+@pytest.mark.parametrize(("shares", "unequal"), [([0.36, 0.34, 0.3], False), ([0.6, 0.3, 0.1], True)])
+def test_offsets_follow_frequencies_and_not_chance(shares, unequal):
+    """Latents say nothing: a little more of one class than of the others is no reason to believe in it."""
+    _, F, s2 = moments(150, 3, seed=14)
+    counts = (150 * np.array(shares)).round().astype(int)
+    y = torch.as_tensor(np.random.default_rng(15).permutation(np.repeat(np.arange(3), counts)))
+    offset = torch.tensor(fit_calibration(F, s2, y, torch.ones(150).double()).offset)
+    assert bool(offset.abs().max() > 0.0) == unequal
+
+
 def test_a_sample_without_rows_of_a_class_says_that_it_is_rare():
     _, F, s2 = moments(400, 3, seed=13)
     y = F[:, :2].argmax(1)

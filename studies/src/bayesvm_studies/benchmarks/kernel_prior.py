@@ -1,9 +1,10 @@
-"""Which prior keeps kernel learning from believing noise (eq. 5.9), on data that judge nothing.
+"""Which prior keeps kernel learning from believing noise (eq. 5.9), and what parts of the calibration gain.
 
-Noise, sparse and dense rules (seeds from 1000 on) and small sets (splits of seeds 100 to 110): accuracy and
-log-loss on other rows (a, l), the same foretold (fa, fl), mean confidence (cf), log-loss of the class
-frequencies (l0), processor seconds of the fit (t). Trials are appended one fit at a time, and a stopped run
-goes on. For figures of another version run this with PYTHONPATH set to it and ``--prefix`` before the names.
+On data that judge nothing: noise, sparse and dense rules (seeds from 1000 on) and small sets (splits of seeds
+100 to 110). Accuracy and log-loss on other rows (a, l), the same foretold (fa, fl), mean confidence (cf),
+log-loss of the class frequencies (l0), processor seconds of the fit (t). Trials are appended one fit at a
+time, and a stopped run goes on. For figures of another version run this with PYTHONPATH set to it and
+``--prefix`` before the names.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from sklearn.model_selection import train_test_split
 
 from bayesvm import BayesianSVC
 from bayesvm._core import calibration
-from bayesvm._fit import defaults
+from bayesvm._fit import defaults, fitting, leave_one_out
 from bayesvm.kernels import AdditiveRBF, Stationary
 from bayesvm_studies import datasets
 from bayesvm_studies.benchmarks.common import ROOT, Record, command_line
@@ -53,6 +54,10 @@ def _scales(columns_multiply: float, columns_add: float) -> list[tuple[Any, str,
     ]
 
 
+def _as_it_is(F: Any, *_: Any) -> calibration.Calibration:
+    return calibration.Calibration(1.0, 1.0, (0.0,) * F.shape[1])
+
+
 # name: (numbers that are other than they are, constructor arguments)
 VARIANTS: dict[str, tuple[list[tuple[Any, str, Any]], dict[str, Any]]] = {
     "defaults": ([], {}),
@@ -64,6 +69,12 @@ VARIANTS: dict[str, tuple[list[tuple[Any, str, Any]], dict[str, Any]]] = {
     "scales .1 and .3": (_scales(0.1, 0.3), {}),
     "levels .35": ([(defaults, "LEVEL_SCALE", 0.35)], {}),
     "temperatures from 1/4": ([(calibration, "TEMPERATURES", calibration.TEMPERATURES[12:])], {}),
+    "offsets without a price": ([(calibration, "_NATS_PER_OFFSET", 0.0)], {}),
+    "no offsets": ([(calibration, "_NATS_PER_OFFSET", np.inf)], {}),
+    "no spread": ([(calibration, "_NATS_PER_LOG_SPREAD", np.inf)], {}),
+    "no calibration": ([(leave_one_out, "fit_calibration", _as_it_is)], {}),
+    "no local part": ([(fitting, "fit_local", lambda *_: None)], {}),
+    "rows of short classes on other terms": ([(defaults, "SHORT_CLASS", 0.0)], {}),
 }
 
 SHAPES = list(itertools.product((100, 200, 400), (5, 20, 50), (2, 3, 5)))
