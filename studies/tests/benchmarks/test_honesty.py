@@ -89,7 +89,7 @@ def test_competitors_alone_have_figures():
 def test_a_promise_is_broken_where_the_true_error_is_above_the_rate():
     each = {str(n): [[0.5, 0.04], [0.7, 0.06]] for n in honesty.CALIBRATION_ROWS}
     easy = {str(n): [[1.0, 0.04], [1.0, 0.04]] for n in honesty.CALIBRATION_ROWS}
-    sets = {str(n): [[0.91, 1.2, 1.25]] for n in honesty.CALIBRATION_ROWS} | {"left_out": [[0.85, 1.1]]}
+    sets = {str(n): [[0.91, 1.2, 1.25, 1.3]] for n in honesty.CALIBRATION_ROWS} | {"left_out": [[0.85, 1.1]]}
     hard = {"oracle": 0.6, "error_of_all": 0.2, "left_out": [[0.8, 0.1]], **each}
     free = {"oracle": 1.0, "error_of_all": 0.04, "left_out": [[1.0, 0.04]], **easy}
     rows = [
@@ -103,6 +103,8 @@ def test_a_promise_is_broken_where_the_true_error_is_above_the_rate():
     assert found["abstain"]["left_out"]["exceeded"] == pytest.approx(0.5)
     assert found["sets"]["coverage_gap"] == pytest.approx(0.01)
     assert found["sets"]["size_ratio"] == pytest.approx(1.2 / 1.25)
+    assert found["sets"]["size_ratio_without_empty_sets"] == pytest.approx(1.2 / 1.3)
+    assert found["sets"]["coverage_gap_where_accuracy_is_lower"] == pytest.approx(0.01)
     assert found["sets"]["left_out"]["coverage_gap"] == pytest.approx(-0.05)
 
 
@@ -193,7 +195,7 @@ def test_promises_are_those_of_the_estimator(monkeypatch):
     share, error = found["abstain"]["0.1"]["40"][1]
     assert share == answered.mean()
     assert error == pytest.approx(wrong[answered].mean() if answered.any() else 0.0)
-    np.testing.assert_allclose([s[1] / s[2] for s in found["sets"]["60"]], 1.0, atol=0.02)
+    np.testing.assert_allclose([s[1] / s[3] for s in found["sets"]["60"]], 1.0, rtol=1e-9)
 
 
 def test_another_process_fits_the_same_model():
@@ -208,6 +210,12 @@ def test_another_process_fits_the_same_model():
         assert there[name] == pytest.approx(here[name], abs=1e-6)
     with pytest.raises(ValueError, match="0 sample"):
         honesty_trials.child(source).ask("fit", X[:0], y[:0])
+
+
+def test_neighbour_is_busy_and_gone_afterwards():
+    with honesty_trials.busy_core() as neighbour:
+        assert neighbour.poll() is None
+    assert neighbour.poll() is not None
 
 
 def test_every_part_has_tasks_and_models():

@@ -297,7 +297,7 @@ def promises(kind: str, n: int, seed: int) -> Record:
 
     ``abstain`` holds by rate what a threshold that knows the truth would answer, the error of all rows, and
     pairs of answered share and true error, both zero where nothing is answered; ``sets`` holds true
-    coverage, mean size and MAPIE's mean size.
+    coverage, mean size, MAPIE's mean size, and that with the favourite in its empty sets.
     """
     most = max(CALIBRATION_ROWS)
     task = rule(kind, seed, n, TEST_ROWS + CALIBRATION_DRAWS * most)
@@ -333,7 +333,9 @@ def promises(kind: str, n: int, seed: int) -> Record:
         for draw in draws[:SET_DRAWS]:
             X, y = rest[draw][:rows], labels[draw][:rows]
             theirs = mapie_sets(model.predict_proba(X), y, proba)
-            each.append([*size(model.predict_set(new, COVERAGE, (X, y))), float(theirs.sum(1).mean())])
+            sizes = theirs.sum(1)
+            others = [float(sizes.mean()), float(np.maximum(sizes, 1).mean())]
+            each.append([*size(model.predict_set(new, COVERAGE, (X, y))), *others])
     return {"abstain": abstain, "sets": sets, "loo_score": float(model.loo_score_)}
 
 
@@ -379,11 +381,12 @@ def beside_a_neighbour(X: Array, y: Array) -> Record:
 
 
 @contextlib.contextmanager
-def busy_core() -> Iterator[None]:
-    """Within it, another process computes without a pause."""
-    neighbour = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+def busy_core() -> Iterator[subprocess.Popen[bytes]]:
+    """Within it, another process computes without a pause; it ends with this one, however that ends."""
+    program = f"import os\nwhile os.getppid() == {os.getpid()}: sum(range(100_000))"
+    neighbour = subprocess.Popen([sys.executable, "-c", program])
     try:
-        yield
+        yield neighbour
     finally:
         neighbour.kill()
         neighbour.wait()
