@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -107,6 +108,7 @@ def measure(model: Any, split: Split) -> Record:
         "accuracy": float(correct.mean()),
         "log_loss": float(log_loss(split.y_test, proba, labels=split.classes)),
         "ece": expected_calibration_error(split.y_test, proba, labels=split.classes, n_bins=15),
+        "confidence": float(proba.max(1).mean()),
         "fit_s": middle - start,
         "predict_s": end - middle,
         "n_train": len(split.y),
@@ -126,44 +128,57 @@ def measure(model: Any, split: Split) -> Record:
 _warm: set[str] = set()
 
 
-def run_task(module: str, folder: Path, key: Key) -> Record:
-    """A record of one fit; an error becomes part of it."""
+def fit_to_set(module: str, folder: Path, key: Key) -> Record:
+    """Figures of one fit of a contest."""
+    data, seed, model, _ = key
+    make = _models(module)[model]
+    warm_up(model, make)
+    return measure(make(), load_split(folder, data, seed))
+
+
+def warm_up(model: str, make: Callable[[], Any]) -> None:
+    """A first fit, once a process: what is imported or compiled at first use is not part of a fit."""
+    if model not in _warm:
+        make().fit(*load_iris(return_X_y=True))
+        _warm.add(model)
+
+
+def run_task(measured: Callable[[Key], Record], key: Key) -> Record:
+    """The record of one key on one thread; an error becomes part of it."""
     torch.set_num_threads(1)
     data, seed, model, version = key
-    make = _models(module)[model]
     record: Record = {"data": data, "split": seed, "model": model, "version": version}
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if model not in _warm:  # what is imported or compiled at first use is not part of a fit
-            make().fit(*load_iris(return_X_y=True))
-            _warm.add(model)
         try:
-            record |= measure(make(), load_split(folder, data, seed))
+            record |= measured(key)
         except Exception as error:
             record["error"] = f"{type(error).__name__}: {error}"
     return record
 
 
-def _records(module: str, folder: Path, keys: list[Key], jobs: int) -> Iterable[Record]:
+def _records(measured: Callable[[Key], Record], keys: list[Key], jobs: int) -> Iterable[Record]:
     """Records as they come, from this process or from several."""
     if jobs == 1:
-        yield from (run_task(module, folder, key) for key in keys)
+        yield from (run_task(measured, key) for key in keys)
         return
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for future in as_completed([pool.submit(run_task, module, folder, key) for key in keys]):
+        for future in as_completed([pool.submit(run_task, measured, key) for key in keys]):
             yield future.result()
 
 
-def run_missing(module: str, folder: Path, keys: list[Key], results: Path, jobs: int) -> dict[Key, Record]:
-    """Records of all keys: those in the file, and the others run and added to it."""
+def run_missing(
+    measured: Callable[[Key], Record], keys: list[Key], results: Path, jobs: int
+) -> dict[Key, Record]:
+    """Records of all keys: those in the file, and the others measured and added to it."""
     done = read_results(results)
     todo = [key for key in keys if key not in done or "error" in done[key]]
-    print(f"{len(keys) - len(todo)} fits known, {len(todo)} to do", file=sys.stderr)
+    print(f"{len(keys) - len(todo)} records known, {len(todo)} to do", file=sys.stderr)
     results.parent.mkdir(parents=True, exist_ok=True)
     if todo:
         unpack_lines(results)
         with results.open("a") as file:
-            for i, record in enumerate(_records(module, folder, todo, jobs), 1):
+            for i, record in enumerate(_records(measured, todo, jobs), 1):
                 record["jobs"] = jobs
                 file.write(json.dumps(record) + "\n")
                 file.flush()
@@ -228,8 +243,10 @@ def print_summary(summary: Record, records: dict[tuple[str, str], Record], names
 
 def outcome(record: Record) -> str:
     """A record in a few words."""
+    if "error" in record:
+        return f"FAILED: {record['error']}"
     scores = "accuracy {accuracy:.3f}  log-loss {log_loss:.3f}  {fit_s:.2f} s"
-    return f"FAILED: {record['error']}" if "error" in record else scores.format(**record)
+    return scores.format(**record) if "log_loss" in record else "done"
 
 
 def run(contest: Contest, doc: str | None) -> int:
@@ -249,7 +266,7 @@ def run(contest: Contest, doc: str | None) -> int:
     names = arguments.subset or names
 
     keys = [(n, arguments.split, m, contest.version_of(m)) for n in names for m in arguments.models]
-    found = run_missing(contest.module, folder, keys, arguments.results, arguments.jobs)
+    found = run_missing(partial(fit_to_set, contest.module, folder), keys, arguments.results, arguments.jobs)
     records = {(n, m): record for (n, _, m, _), record in found.items()}
     summary = summarise(records, names, arguments.models)
     print_summary(summary, records, names)

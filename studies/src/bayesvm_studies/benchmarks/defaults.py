@@ -22,7 +22,7 @@ from bayesvm._core import calibration
 from bayesvm._fit import defaults
 from bayesvm.kernels import RBF, AdditiveRBF, Linear, Sum
 from bayesvm_studies.benchmarks.common import ROOT, Record, command_line, folder_of_sets, source_version
-from bayesvm_studies.benchmarks.contest import read_results, run_missing, small_sets
+from bayesvm_studies.benchmarks.contest import fit_to_set, read_results, run_missing, small_sets
 
 # Where numbers to vary are kept.
 MODULES = (defaults, calibration)
@@ -136,7 +136,7 @@ def main() -> None:
     folder, version = folder_of_sets(arguments.data), source_version()
     names = arguments.subset or small_sets(folder)
     keys = [(n, s, v, version) for s in arguments.splits for v in arguments.variations for n in names]
-    found = run_missing("defaults", folder, keys, arguments.results, arguments.jobs)
+    found = run_missing(partial(fit_to_set, "defaults", folder), keys, arguments.results, arguments.jobs)
     print_table([record for record in found.values() if "error" not in record])
 
 

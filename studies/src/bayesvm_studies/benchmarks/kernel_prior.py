@@ -22,6 +22,7 @@ from unittest import mock
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import softmax
 from sklearn.model_selection import train_test_split
 
 from bayesvm import BayesianSVC
@@ -35,12 +36,13 @@ Array = npt.NDArray[Any]
 
 
 class Task(NamedTuple):
-    """Rows to learn from and rows to judge by."""
+    """Rows to learn from and rows to judge by; true class probabilities of these, where they are known."""
 
     X: Array
     y: Array
     X_test: Array
     y_test: Array
+    chance: Array | None = None
 
 
 def _both(weight: float) -> list[tuple[Any, str, Any]]:
@@ -128,32 +130,39 @@ def noise(n: int, d: int, c: int, seed: int) -> Task:
     )
 
 
-def rule(kind: str, seed: int) -> Task:
+def rule(kind: str, seed: int, n: int | None = None, n_test: int = 3000) -> Task:
     """Rules of one or two columns among many (the first four), and smooth rules of all."""
     rng = np.random.default_rng(seed)
 
-    def rows(n: int) -> tuple[Array, Array]:
+    def rows(n: int) -> tuple[Array, Array, Array]:
         if kind == "sine":
             X = rng.normal(size=(n, 40))
-            return X, (np.sin(2 * X[:, 0]) > 0).astype(int)
+            return X, *certain((np.sin(2 * X[:, 0]) > 0).astype(int), 2)
         if kind == "quarters":
             X = rng.normal(size=(n, 8))
-            return X, np.digitize(X[:, 3], [-0.67, 0.0, 0.67])
+            return X, *certain(np.digitize(X[:, 3], [-0.67, 0.0, 0.67]), 4)
         if kind == "flipped":
             X = rng.normal(size=(n, 40))
-            return X, (X[:, 0] > 0) ^ (rng.random(n) < 0.15)
+            one = np.where(X[:, 0] > 0, 0.85, 0.15)
+            return X, (X[:, 0] > 0) ^ (rng.random(n) < 0.15), np.stack([1 - one, one], 1)
         if kind == "product":
             X = rng.normal(size=(n, 30))
-            return X, (X[:, 0] * X[:, 1] > 0).astype(int)
+            return X, *certain((X[:, 0] * X[:, 1] > 0).astype(int), 2)
         columns = {"curved": 20, "mixed": 8, "logit": 30}[kind]
         X = rng.normal(size=(n, columns))
         w = np.random.default_rng(seed + 7).normal(size=(columns, 2 if kind == "curved" else 3))
         if kind == "curved":
-            return X, (np.sin(X @ w[:, 0] / 3) + X @ w[:, 1] / 3 > 0).astype(int)
+            return X, *certain((np.sin(X @ w[:, 0] / 3) + X @ w[:, 1] / 3 > 0).astype(int), 2)
         score = X @ w / 1.5 + np.sin(2 * X[:, :3]) if kind == "mixed" else X @ w / 2
-        return X, (score + rng.gumbel(size=(n, 3))).argmax(1)
+        return X, (score + rng.gumbel(size=(n, 3))).argmax(1), softmax(score, axis=1)
 
-    return Task(*rows(RULES[kind]), *rows(3000))
+    X, y, _ = rows(n or RULES[kind])
+    return Task(X, y, *rows(n_test))
+
+
+def certain(y: Array, n_classes: int) -> tuple[Array, Array]:
+    """Labels without noise, and the probabilities of all classes."""
+    return y, np.eye(n_classes)[y]
 
 
 def split(name: str, seed: int, data: str | None) -> Task:
