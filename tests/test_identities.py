@@ -23,7 +23,7 @@ from tests.reference import dense_binary_posterior, gaussian_from_sites
 
 
 def _with(rows: TrainingRows, **changes) -> TrainingRows:
-    fields = ("X", "y", "weight", "key", "kernel", "params", "Z", "n_classes")
+    fields = ("X", "y", "weight", "unit", "key", "kernel", "params", "Z", "n_classes")
     return TrainingRows(**{name: changes.get(name, getattr(rows, name)) for name in fields})
 
 
@@ -130,9 +130,8 @@ def test_variationally_two_independent_functions_are_worse_than_their_difference
 def test_leave_one_out_of_a_fit_is_a_refit_without_the_row_at_fixed_sites(likelihood, n_classes, J, weighted):
     N = 24
     weight = uniform(N, seed=7, low=0.3, high=3.0) if weighted else torch.ones(N).double()
-    if weighted:
-        weight[::3] = 1.0 + torch.arange(8).double() % 4
-    rows = classification_rows(N, n_classes, 6, seed=8, weight=weight)
+    unit = weight / (1.0 + torch.arange(N).double() % 3) if weighted else weight
+    rows = classification_rows(N, n_classes, 6, seed=8, weight=weight, unit=unit)
     base = Natural.prior(J, rows.Lz)
     near = settle(rows, AllRivals(likelihood), J, 5)
     sites = evaluate(rows, AllRivals(likelihood), near, base, 0).sites
@@ -143,7 +142,7 @@ def test_leave_one_out_of_a_fit_is_a_refit_without_the_row_at_fixed_sites(likeli
     loo = leave_one_out(rows, Ascent(q, natural, sites, [0.0], 1, True, False))
     for n in range(N):
         less = weight.clone()
-        less[n] = float(weight[n]) - 1.0 if float(weight[n]).is_integer() else 0.0
+        less[n] = weight[n] - unit[n]
         m, S = gaussian_from_sites(A, less[:, None] * sites.W, less[:, None] * sites.G)
         mean = m @ A[n]
         var = torch.einsum("p,cpq,q->c", A[n], S, A[n]) + residual[n]
@@ -162,7 +161,8 @@ def test_leave_one_out_is_close_to_truly_refitting():
     refits = []
     for n in range(40):
         kept = torch.arange(40) != n
-        without = _with(rows, X=rows.X[kept], y=rows.y[kept], weight=rows.weight[kept], key=rows.key[kept])
+        columns = ("X", "y", "weight", "unit", "key")
+        without = _with(rows, **{name: getattr(rows, name)[kept] for name in columns})
         q = coordinate.ascend(without, rule, base, base, 200, 1e-6, silent).q
         refits.append(float(gaussian.mean(q, A[n : n + 1])))
     refits = torch.tensor(refits).double()

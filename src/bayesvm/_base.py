@@ -72,10 +72,11 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             Class labels of any sortable type; the name of their column in a data
             frame (pandas, polars) or in Arrow data; None with batches.
         sample_weight : array-like of shape (n_rows,), str or None
-            Weight two equals giving a row twice, weight zero leaving it out.
-            Leave-one-out leaves out one copy of a row of whole weight, and
-            rows of any other weight as a whole.
-            Or the name of a column, likewise.
+            How much a row matters: the posterior is that of the row given so
+            many times, and weight zero leaves it out. Or the name of a column, likewise.
+            Leave-one-out leaves out a row with all its weight. Of equal rows it leaves
+            out one, unless they are copies beyond chance: then all, with a
+            :class:`bayesvm.RepeatedRowsWarning`.
 
         Returns
         -------

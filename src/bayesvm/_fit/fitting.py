@@ -25,7 +25,7 @@ from bayesvm._fit.local import fit_local
 from bayesvm._fit.options import chosen_inference
 from bayesvm._fit.partial_fit import GROWTH, Memory, continue_training, remember, worth_learning_anew
 from bayesvm._fit.passes import Encoding, Sample, SampleSums, Survey, SurveySums, masses
-from bayesvm._fit.rows import CanonicalRows, Scaler
+from bayesvm._fit.rows import CanonicalRows, RepeatedRowsWarning, Scaler, beyond_chance
 from bayesvm._fit.sources import as_source, is_chunked
 from bayesvm._fit.streamed import in_double, left_out, train_on_chunks
 from bayesvm._fit.train import Options, Trained, as_model, most_steps, sweep_work, train
@@ -240,6 +240,12 @@ class _Rows:
         index[used] = self.sample.rows.index
         return replace(self.sample.rows, index=index)
 
+    def told_from_copies(self) -> _Rows:
+        """The same where it is known whether equal rows are copies of one."""
+        distinct = self.sample.rows
+        distinct = replace(distinct, copied=beyond_chance(distinct))
+        return replace(self, sample=replace(self.sample, rows=distinct))
+
     def scaler(self, e: Any) -> Scaler:
         """The scale of the columns for an estimator."""
         if getattr(e, "standardize", True):
@@ -379,6 +385,13 @@ def _complete(
                 rows.engine, rows.encoding, trained, options, attributes["model_"]
             )
     store(e, attributes, trained, reporter.stopped)
+    if data.copied:
+        n_rows = int(data.count.sum())
+        message = (
+            f"{n_rows - len(data.count)} of {n_rows} rows are copies of others, more than chance makes; "
+            "leave-one-out leaves out all copies of a row"
+        )
+        warnings.warn(message, RepeatedRowsWarning, stacklevel=levels_to_caller())
     reporter.close()
 
 
@@ -416,15 +429,20 @@ def _first_passes(e: Any, engine: Engine[Chunk], is_array: bool, reset: bool) ->
             f"more than {defaults.IN_MEMORY_ROWS}; {_ways_out(options.member, engine.in_order)}"
         )
     size = _sample_size(survey.n_used, len(survey.labels), options.n_inducing)
-    return _Rows(engine, encoding, engine.total(Sample(encoding, size)), survey.n_used)
+    rows = _Rows(engine, encoding, engine.total(Sample(encoding, size)), survey.n_used)
+    return rows.told_from_copies() if rows.complete else rows
 
 
-def _at_hand(engine: Engine[Chunk], encoding: Encoding) -> _Rows:
-    """All rows in one chunk, and what is distinct among them."""
+def _at_hand(engine: Engine[Chunk], encoding: Encoding, memory: Memory | None = None) -> _Rows:
+    """All rows in one chunk, and what is distinct among them; the first are those of a memory."""
     whole = gathered(engine)
     (chunk,) = whole.walk()
     sample = whole.total(Sample(encoding, len(chunk.y) + 1))
-    return _Rows(whole, encoding, sample, len(chunk.y), chunk)
+    if memory is not None:
+        known, count = memory.weight > 0, sample.rows.count.copy()
+        count[sample.rows.index[: np.count_nonzero(known)]] += memory.count[known] - 1
+        sample = replace(sample, rows=replace(sample.rows, count=count))
+    return _Rows(whole, encoding, sample, len(chunk.y), chunk).told_from_copies()
 
 
 def _with_remembered(e: Any, chunk: Chunk, memory: Memory | None, classes: npt.NDArray[Any]) -> _Rows:
@@ -444,9 +462,8 @@ def _with_remembered(e: Any, chunk: Chunk, memory: Memory | None, classes: npt.N
     if memory is not None:
         chunk = joined([Chunk(memory.X, classes[memory.y], memory.weight), chunk])
     engine = _in_memory(e, chunk)
-    return _at_hand(
-        engine, Encoding(classes, np.ones(len(classes)), surveyed(engine).extent, drawn_seed(e.random_state))
-    )
+    extent, seed = surveyed(engine).extent, drawn_seed(e.random_state)
+    return _at_hand(engine, Encoding(classes, np.ones(len(classes)), extent, seed), memory)
 
 
 def _sample_size(n_rows: int, n_classes: int, n_inducing: int) -> int:

@@ -13,7 +13,7 @@ from bayesvm._core import gaussian
 from bayesvm._core.calibration import FEWEST_OF_CLASS, Calibration, Deviations, fit_calibration
 from bayesvm._core.chains import RELIABLE_SHAPE, Chains, resampled, smoothed_weights
 from bayesvm._core.grouping import grouped_pairs
-from bayesvm._core.leave_one_out import MIN_REMAINING, cavity, part_left_out
+from bayesvm._core.leave_one_out import MIN_REMAINING, cavity
 from bayesvm._core.likelihoods import ProperLikelihood
 from bayesvm._core.likelihoods.base import dealt, dealt_latents
 from bayesvm._core.predictive import expected_softmax, in_order_of, normal_nodes, softmax_of_draws
@@ -71,14 +71,14 @@ def short_classes(rows: TrainingRows, ascent: Ascent) -> ShortClasses | None:
     most = float(rows.weight[short].sum()) > 0.5 * float(rows.weight.sum())
     if ascent.chains is not None or q.m.shape[0] != C or not most:
         return None
-    pull, part = torch.zeros_like(q.m), part_left_out(rows.weight, rows.y, C)
+    pull = torch.zeros_like(q.m)
     with torch.no_grad():
         roots = gaussian.roots(q)
         for block in rows.blocks(OneRival(sampled=False).block_rows(q)):
             A, y = block.features.A, block.y[:, None]
             F, V = grouped_pairs(A, y, C).moments(roots)
             W, G = _own(sites, block.rows, y)
-            unit = part[block.rows, None]
+            unit = rows.unit[block.rows, None]
             slope = block.weight[:, None] * (G - W * F) / (1.0 - unit * W * V).clamp_min(MIN_REMAINING)
             pull.index_add_(0, block.y, slope * A)
         lost = torch.cholesky_solve(pull.unsqueeze(-1), q.R).squeeze(-1)
@@ -127,23 +127,17 @@ def leave_one_out(
     ascent: Ascent,
     local: LoadedLocal | None = None,
     short: ShortClasses | None = None,
-    complete: bool = True,
 ) -> LeaveOneOut:
-    """Leave-one-out moments of all rows, block by block; on equal terms for rows of short classes.
-
-    ``complete`` says whether the rows are all there are, or a sample of them.
-    """
+    """Leave-one-out moments of all rows, block by block; on equal terms for rows of short classes."""
     with torch.no_grad():
-        part = part_left_out(rows.weight, rows.y if complete else None, rows.n_classes)
         if ascent.chains is not None:
-            return _from_draws(rows, ascent.chains, part)
-        return _from_sites(rows, ascent, part, local, short)
+            return _from_draws(rows, ascent.chains)
+        return _from_sites(rows, ascent, local, short)
 
 
 def _from_sites(
     rows: TrainingRows,
     ascent: Ascent,
-    part: Tensor,
     local: LoadedLocal | None,
     short: ShortClasses | None,
 ) -> LeaveOneOut:
@@ -153,7 +147,7 @@ def _from_sites(
     out = _empty(rows)
     for block in rows.blocks(_BLOCK_NUMBERS // (J * max(P, 48))):
         A, residual = block.features
-        unit = part[block.rows, None]
+        unit = rows.unit[block.rows, None]
         W, G = ascent.sites.dense(block.rows, J)
         left = cavity(gaussian.mean(q, A), gaussian.variance(q, A), unit * W, unit * G)
         F = (
@@ -167,7 +161,7 @@ def _from_sites(
     return out
 
 
-def _from_draws(rows: TrainingRows, chains: Chains, part: Tensor) -> LeaveOneOut:
+def _from_draws(rows: TrainingRows, chains: Chains) -> LeaveOneOut:
     """By weighting draws with one over the likelihood of what is left out of the row (eq. 8.39)."""
     f, log_likelihood = chains.f.flatten(0, 1), chains.log_likelihood.flatten(0, 1)
     S, _, J = f.shape
@@ -175,7 +169,7 @@ def _from_draws(rows: TrainingRows, chains: Chains, part: Tensor) -> LeaveOneOut
     deviations = out.F.new_empty(*out.F.shape, _RESAMPLED)
     nodes = normal_nodes(_RESAMPLED, J).to(out.F)
     for block in rows.blocks(_BLOCK_NUMBERS // (S * J)):
-        unit = part[block.rows]
+        unit = rows.unit[block.rows]
         weight, shape = smoothed_weights(-unit * log_likelihood[:, block.rows].to(unit.dtype))
         draws = f[:, block.rows].to(unit.dtype)
         F = (weight[..., None] * draws).sum(0)
@@ -337,7 +331,7 @@ def probabilities_left_out(
 
     The rows are any of a fit. Those of weight zero took no part: theirs are predictions.
     """
-    loo = leave_one_out(rows, ascent, complete=False)
+    loo = leave_one_out(rows, ascent)
     if mean_decides:
         loo = replace(loo, s2=pooled(loo.s2))
     with torch.no_grad():

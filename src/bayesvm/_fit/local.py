@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from bayesvm._core import gaussian
-from bayesvm._core.leave_one_out import cavity, part_left_out
+from bayesvm._core.leave_one_out import cavity
 from bayesvm._core.likelihoods.base import dealt
 from bayesvm._core.nearest import Neighbours, local_mean, nearest
 from bayesvm._core.predictive import log_softmax_pairwise
@@ -138,7 +138,7 @@ def _fit(rows: TrainingRows, ascent: Ascent) -> LocalPart | None:
     W, b = _pull(rows, ascent)
     near = nearest(X, X[judges], NEIGHBOURS, typical)
     y, weight = rows.y[judges], rows.weight[judges]
-    part = part_left_out(rows.weight, rows.y, rows.n_classes)[judges]
+    part = rows.unit[judges]
     share = _without_part(near, judges, weight, part)
     F, V = _left_out(rows, ascent, judges, part)
 

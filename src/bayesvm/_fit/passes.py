@@ -215,7 +215,7 @@ class Encoding:
 class SampleSums:
     """The distinct rows of smallest hash so far, in the order of their hashes, and the moments of all.
 
-    Rows are compared with all their equals in every chunk, so their weights are complete.
+    Rows are compared with all their equals in every chunk, so their weights and counts are complete.
 
     Attributes
     ----------
@@ -251,7 +251,7 @@ class Sample:
         if len(key) > 2 * self.size:
             few = _smallest(key, self.size)
             X, y, weight, key = X[few], y[few], weight[few], key[few]
-        rows = CanonicalRows.of(X, y, weight, key).head(self.size)
+        rows = CanonicalRows.of(X, y, weight, np.ones_like(y), key).head(self.size)
         return SampleSums(self.size, rows, moments, checksum)
 
 

@@ -179,7 +179,7 @@ class DaskBayesianSVC(BayesianSVC):
             Class labels. Blocks correspond to those of X, or can be made to
             because their sizes are known. A string names the column of X.
         sample_weight : likewise, or None
-            Weight two equals giving a row twice, weight zero leaving it out.
+            How much a row matters; weight zero leaves it out.
 
         Returns
         -------
