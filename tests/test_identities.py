@@ -18,12 +18,12 @@ from bayesvm._inference.rivals import AllRivals
 from bayesvm._inference.task import Ascent, evaluate
 from bayesvm._progress import silent
 from tests.inference.bounds import bound, covariance, settle
-from tests.problems import all_features, classification_rows, normal, uniform
+from tests.problems import all_features, classification_rows, labels, normal, uniform
 from tests.reference import dense_binary_posterior, gaussian_from_sites
 
 
 def _with(rows: TrainingRows, **changes) -> TrainingRows:
-    fields = ("X", "y", "weight", "unit", "key", "kernel", "params", "Z", "n_classes")
+    fields = ("X", "y", "weight", "unit", "key", "kernel", "params", "Z", "n_classes", "group")
     return TrainingRows(**{name: changes.get(name, getattr(rows, name)) for name in fields})
 
 
@@ -127,11 +127,16 @@ def test_variationally_two_independent_functions_are_worse_than_their_difference
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("likelihood", "n_classes", "J"), [(BinaryHinge(), 2, 1), (MulticlassHinge(), 3, 3)])
-def test_leave_one_out_of_a_fit_is_a_refit_without_the_row_at_fixed_sites(likelihood, n_classes, J, weighted):
+@pytest.mark.parametrize("grouped", [False, True])
+def test_leave_one_out_of_a_fit_is_a_refit_without_the_row_at_fixed_sites(
+    likelihood, n_classes, J, weighted, grouped
+):
+    """Or without the group of the row."""
     N = 24
     weight = uniform(N, seed=7, low=0.3, high=3.0) if weighted else torch.ones(N).double()
     unit = weight / (1.0 + torch.arange(N).double() % 3) if weighted else weight
-    rows = classification_rows(N, n_classes, 6, seed=8, weight=weight, unit=unit)
+    group = labels(N, 4, seed=11) if grouped else None
+    rows = classification_rows(N, n_classes, 6, seed=8, weight=weight, unit=unit, group=group)
     base = Natural.prior(J, rows.Lz)
     near = settle(rows, AllRivals(likelihood), J, 5)
     sites = evaluate(rows, AllRivals(likelihood), near, base, 0).sites
@@ -142,7 +147,9 @@ def test_leave_one_out_of_a_fit_is_a_refit_without_the_row_at_fixed_sites(likeli
     loo = leave_one_out(rows, Ascent(q, natural, sites, [0.0], 1, True, False))
     for n in range(N):
         less = weight.clone()
-        less[n] = weight[n] - unit[n]
+        less[n if group is None else group == group[n]] -= (
+            unit[n] if group is None else less[group == group[n]]
+        )
         m, S = gaussian_from_sites(A, less[:, None] * sites.W, less[:, None] * sites.G)
         mean = m @ A[n]
         var = torch.einsum("p,cpq,q->c", A[n], S, A[n]) + residual[n]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bayesvm._core.leave_one_out import MIN_REMAINING, cavity
+from bayesvm._core.leave_one_out import MIN_REMAINING, cavity, joint_cavity
 from tests.problems import normal, uniform
 from tests.reference import gaussian_from_sites
 
@@ -29,6 +29,26 @@ def test_cavity_is_a_refit_without_the_row_or_a_part_of_it(share):
         m, S = gaussian_from_sites(A, less[:, None] * W, less[:, None] * G)
         torch.testing.assert_close(left.F[n], m @ A[n], rtol=0, atol=1e-10)
         torch.testing.assert_close(left.V[n], torch.einsum("p,cpq,q->c", A[n], S, A[n]), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("negative", [False, True])
+@pytest.mark.parametrize("size", [1, 3, 7])
+def test_joint_cavity_is_a_refit_without_all_of_the_rows(size, negative):
+    """Be they fewer or more than there are inducing points, and whatever the sign of their precisions."""
+    A, W, G = normal(N, P, seed=40), uniform(N, C, seed=41), normal(N, C, seed=42)
+    if negative:
+        W[::4] *= -0.1
+    m, S = gaussian_from_sites(A, W, G)
+    gone, kept = torch.arange(size), torch.arange(size, N)
+    L = A[gone] @ torch.linalg.cholesky(S)
+    left = joint_cavity(A[gone] @ m.mT, L, W[gone], G[gone])
+    m, S = gaussian_from_sites(A[kept], W[kept], G[kept])
+    torch.testing.assert_close(left.F, A[gone] @ m.mT, rtol=0, atol=1e-10)
+    V = torch.einsum("np,cpq,nq->nc", A[gone], S, A[gone])
+    torch.testing.assert_close(left.V, V, rtol=0, atol=1e-10)
+    assert left.remaining.shape == (size, C)
+    if size == 1:
+        torch.testing.assert_close(left.remaining, 1.0 - W[:1] * L.square().sum(-1).mT)
 
 
 def test_remaining_share_is_the_ratio_of_variances_with_and_without_the_row():

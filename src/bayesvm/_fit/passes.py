@@ -200,6 +200,10 @@ class Encoding:
             raise ValueError(changed(f"the label {y[unknown].tolist()[0]!r} was not there in the first"))
         return index.astype(np.int64)
 
+    def used(self, chunk: Chunk) -> npt.NDArray[np.bool_]:
+        """Whether each row has positive weight."""
+        return np.asarray(chunk.weight * self.factor[self.indices(chunk.y)] > 0)
+
     def rows(self, chunk: Chunk, positive: bool = True) -> EncodedRows:
         """The rows of positive weight, or all of them."""
         X, y = chunk.X, self.indices(chunk.y)

@@ -135,6 +135,8 @@ class CanonicalRows:
         those that are not among these. Empty where rows came in several chunks.
     copied : bool
         Whether equal rows are one row given several times, which new rows will not be.
+    group : ndarray of shape (M,) or None
+        Numbers of the groups whose rows are left out together; rows of two groups are not merged.
     """
 
     X: FloatArray
@@ -144,12 +146,23 @@ class CanonicalRows:
     key: IntArray
     index: IntArray
     copied: bool = False
+    group: IntArray | None = None
 
     @classmethod
     def of(
-        cls, X: FloatArray, y: IntArray, weight: FloatArray, count: IntArray, key: IntArray
+        cls,
+        X: FloatArray,
+        y: IntArray,
+        weight: FloatArray,
+        count: IntArray,
+        key: IntArray,
+        group: IntArray | None = None,
     ) -> CanonicalRows:
         """Merge equal rows and sort by key; all weights are positive."""
+        if group is not None:  # which acts as a label that is equal in equal rows only
+            n_classes = int(y.max(initial=0)) + 1
+            rows = cls.of(X, group * n_classes + y, weight, count, key)
+            return replace(rows, y=rows.y % n_classes, group=rows.y // n_classes)
         order = _by_content(X, y, key)
         X, y, weight, count, key = X[order], y[order], weight[order], count[order], key[order]
         same = key[1:] == key[:-1]
@@ -166,7 +179,7 @@ class CanonicalRows:
     @property
     def unit(self) -> FloatArray:
         """Weight that is left out of each row: that of one of the equal rows, or all if they are copies."""
-        return self.weight if self.copied else self.weight / self.count
+        return self.weight if self.copied or self.group is not None else self.weight / self.count
 
     def head(self, n: int) -> CanonicalRows:
         """The first n rows."""
@@ -174,7 +187,8 @@ class CanonicalRows:
             return self
         index = np.where(self.index < n, self.index, -1)
         first = {name: getattr(self, name)[:n] for name in _COLUMNS}
-        return replace(self, index=index, **first)
+        group = None if self.group is None else self.group[:n]
+        return replace(self, index=index, group=group, **first)
 
     def plus(self, other: CanonicalRows) -> CanonicalRows:
         """The rows of both; which of them were given where is forgotten."""

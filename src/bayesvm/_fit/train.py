@@ -176,13 +176,14 @@ def train(
     y = torch.as_tensor(data.y).to(options.device)
     weight, unit = (torch.as_tensor(a).to(options.device, options.dtype) for a in (data.weight, data.unit))
     key = torch.as_tensor(data.key).to(options.device)
+    group = None if data.group is None else torch.as_tensor(data.group).to(options.device)
     kernel = options.kernel
     if start is None:
         params, Z, q = kernel.init(X), options.select_inducing(X, weight, options.n_inducing), None
     else:
         loaded = start.on(options.device, options.dtype)
         params, Z, q = loaded.params, loaded.Z, Natural.of(loaded.q)
-    job = _Job(X, y, weight, unit, key, kernel, params, Z, n_classes, options, q, population)
+    job = _Job(X, y, weight, unit, key, group, kernel, params, Z, n_classes, options, q, population)
     if options.hyperparameters == "fixed" or METHODS[options.inference].learns_kernel:
         return job.posterior(None, progress)
 
@@ -202,6 +203,7 @@ class _Job:
     weight: Tensor
     unit: Tensor
     key: Tensor
+    group: Tensor | None
     kernel: Kernel
     params: Params
     Z: Tensor
@@ -240,7 +242,7 @@ class _Job:
     def rows(self, params: Params, Z: Tensor) -> TrainingRows:
         """All rows under some kernel parameters and inducing points."""
         columns = self.X, self.y, self.weight, self.unit, self.key
-        return TrainingRows(*columns, self.kernel, params, Z, self.n_classes)
+        return TrainingRows(*columns, self.kernel, params, Z, self.n_classes, self.group)
 
     def learned(self, progress: Progress) -> Learned:
         """Learn the kernel on a sample of the rows, with fewer inducing points if there are many."""

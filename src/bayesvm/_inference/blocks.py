@@ -69,6 +69,8 @@ class TrainingRows:
         Rows (N, D), class indices, weights, what leave-one-out leaves out of them, and content keys (N,).
     kernel, params, Z : the covariance and the inducing points (P, D)
     n_classes : int
+    group : Tensor of shape (N,) or None
+        Numbers of the groups that leave-one-out leaves out together.
     """
 
     X: Tensor
@@ -80,6 +82,7 @@ class TrainingRows:
     params: Params
     Z: Tensor
     n_classes: int
+    group: Tensor | None = None
     Lz: Tensor = field(init=False)
     _cache: dict[str, Features] = field(init=False, default_factory=dict, repr=False)
 
@@ -134,9 +137,8 @@ class TrainingRows:
         """The first rows with their own weights."""
         if n >= len(self):
             return self
-        return replace(
-            self, **{name: getattr(self, name)[:n] for name in ("X", "y", "weight", "unit", "key")}
-        )
+        first = {name: getattr(self, name)[:n] for name in ("X", "y", "weight", "unit", "key")}
+        return replace(self, group=None if self.group is None else self.group[:n], **first)
 
     def standing_for(self, total: float) -> TrainingRows:
         """The same rows with weights that add up to a total."""
