@@ -61,8 +61,11 @@ def test_neither_order_nor_names_of_groups_matter(inference):
     names = np.array([f"patient {k}" for k in range(12)])
     a = OneVsRestBayesianSVC(**settings).fit(X, y, weight, groups=group)
     b = OneVsRestBayesianSVC(**settings).fit(X[order], y[order], weight[order], groups=names[group][order])
-    assert_allclose(a.loo_proba_[order], b.loo_proba_, atol=1e-7)
-    assert_allclose(a.predict_proba(X), b.predict_proba(X), atol=1e-7)
+    c = OneVsRestBayesianSVC(**settings).fit(X, y, weight, groups=names[group])
+    assert_array_equal(c.loo_proba_[order], b.loo_proba_)
+    assert_array_equal(c.predict_proba(X), b.predict_proba(X))
+    if inference == "coordinate":  # chains do not forget rounding
+        assert_allclose(a.loo_proba_, c.loo_proba_, atol=1e-5)
 
 
 def test_single_rows_as_groups_are_plain_leave_one_out():
