@@ -45,6 +45,8 @@ def classification_rows(
     n_features: int = 2,
     kernel: Kernel | None = None,
     weight: Tensor | None = None,
+    unit: Tensor | None = None,
+    group: Tensor | None = None,
 ) -> TrainingRows:
     """Overlapping blobs, one per class, with inducing points among the rows."""
     y = labels(n, n_classes, seed)
@@ -54,8 +56,9 @@ def classification_rows(
     kernel = RBF(variance=2.0) if kernel is None else kernel
     params: Params = kernel.init(X)
     weight = torch.ones(n, dtype=DTYPE) if weight is None else weight
+    unit = weight if unit is None else unit
     key = torch.randint(2**62, (n,), generator=generator(seed + 3))
-    return TrainingRows(X, y, weight, key, kernel, params, X[:n_inducing].clone(), n_classes)
+    return TrainingRows(X, y, weight, unit, key, kernel, params, X[:n_inducing].clone(), n_classes, group)
 
 
 def all_features(rows: TrainingRows) -> tuple[Tensor, Tensor]:

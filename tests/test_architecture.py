@@ -134,7 +134,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         for room in ESTIMATORS
     },
     "_guarantees": {"metrics"},
-    "bayesvm": {"_chains", "_compiled", "_guarantees", "_prediction", *ESTIMATORS},
+    "bayesvm": {"_chains", "_compiled", "_fit", "_guarantees", "_prediction", *ESTIMATORS},
     "kernels": {"_core"},
     "metrics": set(),
     "plotting": {"metrics"},

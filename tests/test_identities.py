@@ -18,12 +18,12 @@ from bayesvm._inference.rivals import AllRivals
 from bayesvm._inference.task import Ascent, evaluate
 from bayesvm._progress import silent
 from tests.inference.bounds import bound, covariance, settle
-from tests.problems import all_features, classification_rows, normal, uniform
+from tests.problems import all_features, classification_rows, labels, normal, uniform
 from tests.reference import dense_binary_posterior, gaussian_from_sites
 
 
 def _with(rows: TrainingRows, **changes) -> TrainingRows:
-    fields = ("X", "y", "weight", "key", "kernel", "params", "Z", "n_classes")
+    fields = ("X", "y", "weight", "unit", "key", "kernel", "params", "Z", "n_classes", "group")
     return TrainingRows(**{name: changes.get(name, getattr(rows, name)) for name in fields})
 
 
@@ -127,12 +127,16 @@ def test_variationally_two_independent_functions_are_worse_than_their_difference
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("likelihood", "n_classes", "J"), [(BinaryHinge(), 2, 1), (MulticlassHinge(), 3, 3)])
-def test_leave_one_out_of_a_fit_is_a_refit_without_the_row_at_fixed_sites(likelihood, n_classes, J, weighted):
+@pytest.mark.parametrize("grouped", [False, True])
+def test_leave_one_out_of_a_fit_is_a_refit_without_the_row_at_fixed_sites(
+    likelihood, n_classes, J, weighted, grouped
+):
+    """Or without the group of the row."""
     N = 24
     weight = uniform(N, seed=7, low=0.3, high=3.0) if weighted else torch.ones(N).double()
-    if weighted:
-        weight[::3] = 1.0 + torch.arange(8).double() % 4
-    rows = classification_rows(N, n_classes, 6, seed=8, weight=weight)
+    unit = weight / (1.0 + torch.arange(N).double() % 3) if weighted else weight
+    group = labels(N, 4, seed=11) if grouped else None
+    rows = classification_rows(N, n_classes, 6, seed=8, weight=weight, unit=unit, group=group)
     base = Natural.prior(J, rows.Lz)
     near = settle(rows, AllRivals(likelihood), J, 5)
     sites = evaluate(rows, AllRivals(likelihood), near, base, 0).sites
@@ -143,7 +147,9 @@ def test_leave_one_out_of_a_fit_is_a_refit_without_the_row_at_fixed_sites(likeli
     loo = leave_one_out(rows, Ascent(q, natural, sites, [0.0], 1, True, False))
     for n in range(N):
         less = weight.clone()
-        less[n] = float(weight[n]) - 1.0 if float(weight[n]).is_integer() else 0.0
+        less[n if group is None else group == group[n]] -= (
+            unit[n] if group is None else less[group == group[n]]
+        )
         m, S = gaussian_from_sites(A, less[:, None] * sites.W, less[:, None] * sites.G)
         mean = m @ A[n]
         var = torch.einsum("p,cpq,q->c", A[n], S, A[n]) + residual[n]
@@ -162,7 +168,8 @@ def test_leave_one_out_is_close_to_truly_refitting():
     refits = []
     for n in range(40):
         kept = torch.arange(40) != n
-        without = _with(rows, X=rows.X[kept], y=rows.y[kept], weight=rows.weight[kept], key=rows.key[kept])
+        columns = ("X", "y", "weight", "unit", "key")
+        without = _with(rows, **{name: getattr(rows, name)[kept] for name in columns})
         q = coordinate.ascend(without, rule, base, base, 200, 1e-6, silent).q
         refits.append(float(gaussian.mean(q, A[n : n + 1])))
     refits = torch.tensor(refits).double()

@@ -190,16 +190,22 @@ def test_a_likelihood_of_its_own_takes_the_place_of_the_calibrated_softmax(n_lat
 LONG = {"max_iter": 3000, "n_draws": 1000, "n_chains": 8}
 
 
+@pytest.mark.parametrize("group", [None, torch.arange(20) // 2], ids=["rows", "pairs"])
 @pytest.mark.parametrize("fitc", [True, False])
-def test_weighted_draws_are_those_of_chains_without_the_row(fitc):
+def test_weighted_draws_are_those_of_chains_without_the_row(fitc, group):
+    """Or without one of two equal rows, or without its pair."""
     weight = torch.tensor([1.0, 2.0, 0.5, 1.1] * 5, dtype=torch.float64)
-    rows = classification_rows(20, 2, 6, seed=0, weight=weight)
+    unit = weight.where(weight != 2.0, 1.0)
+    if group is not None:
+        weight = unit = 0.3 * weight
+    rows = classification_rows(20, 2, 6, seed=0, weight=weight, unit=unit, group=group)
     ascent = gibbs.METHOD.run(task_of(rows, BinaryHinge(), 1, fitc=fitc, **LONG), lambda s: False).ascent
     loo = leave_one_out(rows, ascent)
     assert float(loo.remaining.min()) == 1.0
     for n in (0, 1, 3):
         left = weight.clone()
-        left[n] = 1.0 if weight[n] == 2.0 else 1e-9
+        gone = n if group is None else group == group[n]
+        left[gone] = (weight - unit)[gone].clamp_min(1e-9)
         refit = chains_of(
             gibbs.METHOD, task_of(replace(rows, weight=left), BinaryHinge(), 1, fitc=fitc, **LONG)
         )

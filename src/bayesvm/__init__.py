@@ -15,6 +15,7 @@ from bayesvm._version import __version__ as __version__
 if TYPE_CHECKING:
     from bayesvm._chains import to_arviz as to_arviz
     from bayesvm._compiled.predictor import CompiledPredictor as CompiledPredictor
+    from bayesvm._fit.rows import RepeatedRowsWarning as RepeatedRowsWarning
     from bayesvm._guarantees import TooFewRowsWarning as TooFewRowsWarning
     from bayesvm._linear import LinearBayesianSVC as LinearBayesianSVC
     from bayesvm._persistence import load as load
@@ -30,6 +31,7 @@ else:
         {
             "_chains": ["to_arviz"],
             "_compiled.predictor": ["CompiledPredictor"],
+            "_fit.rows": ["RepeatedRowsWarning"],
             "_guarantees": ["TooFewRowsWarning"],
             "_linear": ["LinearBayesianSVC"],
             "_persistence": ["load", "save"],

@@ -57,7 +57,7 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     loo_weight_: FloatArray
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -72,16 +72,24 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             Class labels of any sortable type; the name of their column in a data
             frame (pandas, polars) or in Arrow data; None with batches.
         sample_weight : array-like of shape (n_rows,), str or None
-            Weight two equals giving a row twice, weight zero leaving it out.
-            Leave-one-out leaves out one copy of a row of whole weight, and
-            rows of any other weight as a whole.
-            Or the name of a column, likewise.
+            How much a row matters: the posterior is that of the row given so
+            many times, and weight zero leaves it out. Or the name of a column, likewise.
+            Leave-one-out leaves out a row with all its weight. Of equal rows it leaves
+            out one, unless they are copies beyond chance: then all, with a
+            :class:`bayesvm.RepeatedRowsWarning`.
+        groups : array-like of shape (n_rows,) or None
+            Labels of what rows belong to, such as patients, where new rows will
+            come from others: leave-one-out, and so the calibration, then leaves out
+            all rows of a group at once, and copies of a row only within its
+            group. The kernel is learned as without groups. With ``np.arange(n_rows)`` every row, copy
+            or not, is left out alone. For at most 100 000 rows in memory; within scikit-learn's
+            pipelines and searches, ``set_fit_request(groups=True)`` requests them.
 
         Returns
         -------
         self
         """
-        fit_estimator(self, X, y, sample_weight)
+        fit_estimator(self, X, y, sample_weight, groups)
         return self
 
     def _check(self) -> None:

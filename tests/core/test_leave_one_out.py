@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bayesvm._core.leave_one_out import MIN_REMAINING, cavity, part_left_out
+from bayesvm._core.leave_one_out import MIN_REMAINING, cavity, joint_cavity
 from tests.problems import normal, uniform
 from tests.reference import gaussian_from_sites
 
@@ -17,49 +17,38 @@ def _problem(seed: int, weight: torch.Tensor):
     return A, W, G, F, V
 
 
-@pytest.mark.parametrize("kind", ["ones", "whole numbers", "fractions", "below one"])
-def test_cavity_is_a_refit_without_the_row_or_one_of_its_copies(kind):
-    weight = {
-        "ones": torch.ones(N).double(),
-        "whole numbers": 1.0 + (torch.arange(N) % 4).double(),
-        "fractions": uniform(N, seed=9, low=1.1, high=3.7),
-        "below one": uniform(N, seed=9, low=0.1, high=0.9),
-    }[kind]
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.1])
+def test_cavity_is_a_refit_without_the_row_or_a_part_of_it(share):
+    weight = uniform(N, seed=9, low=0.1, high=3.7)
     A, W, G, F, V = _problem(0, weight)
-    unit = part_left_out(weight)[:, None]
+    unit = share * weight[:, None]
     left = cavity(F, V, unit * W, unit * G)
     for n in range(N):
         less = weight.clone()
-        less[n] = float(weight[n]) - 1.0 if kind == "whole numbers" else 0.0
+        less[n] = (1.0 - share) * weight[n]
         m, S = gaussian_from_sites(A, less[:, None] * W, less[:, None] * G)
         torch.testing.assert_close(left.F[n], m @ A[n], rtol=0, atol=1e-10)
         torch.testing.assert_close(left.V[n], torch.einsum("p,cpq,q->c", A[n], S, A[n]), rtol=0, atol=1e-10)
 
 
-def test_one_copy_of_whole_weights_and_all_of_others_is_left_out():
-    tenths = sum([torch.tensor(0.1, dtype=torch.float64)] * 30)  # 3 but for rounding
-    weight = torch.tensor([1.0, 2.0, 7.0, 0.5, 1.5, 2.001, 24.6, 0.0, tenths], dtype=torch.float64)
-    expected = torch.tensor([1.0, 1.0, 1.0, 0.5, 1.5, 2.001, 24.6, 0.0, 1.0], dtype=torch.float64)
-    assert float(tenths) != 3.0
-    assert torch.equal(part_left_out(weight), expected)
-    assert torch.equal(part_left_out(weight, torch.zeros(9).long(), 1), expected)
-    single = torch.tensor([3.0, 2.5, 1e5, 1e5 + 0.5, 1e7], dtype=torch.float32)
-    # What single precision cannot tell from a whole number is none.
-    assert part_left_out(single).tolist() == [1.0, 2.5, 1.0, 1e5 + 0.5, 1e7]
-
-
-def test_weights_that_all_rows_of_a_class_share_are_no_copies():
-    n = 20
-    y = torch.arange(4).repeat_interleave(n)
-    copies = 1.0 + torch.arange(n).double() % 3
-    weight = torch.cat([torch.full((n,), 2.0).double(), 5 * copies, copies, 2 + copies])
-    expected = torch.cat([torch.full((n,), 2.0), torch.full((n,), 5.0), torch.ones(2 * n)]).double()
-    assert torch.equal(part_left_out(weight, y, 5), expected)
-    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(0))
-    assert torch.equal(part_left_out(weight[order], y[order], 5), expected[order])
-    # A part of the rows cannot tell, nor can a class of few rows.
-    assert torch.equal(part_left_out(weight), torch.ones(4 * n).double())
-    assert torch.equal(part_left_out(weight[:10], y[:10], 5), torch.ones(10).double())
+@pytest.mark.parametrize("negative", [False, True])
+@pytest.mark.parametrize("size", [1, 3, 7])
+def test_joint_cavity_is_a_refit_without_all_of_the_rows(size, negative):
+    """Be they fewer or more than there are inducing points, and whatever the sign of their precisions."""
+    A, W, G = normal(N, P, seed=40), uniform(N, C, seed=41), normal(N, C, seed=42)
+    if negative:
+        W[::4] *= -0.1
+    m, S = gaussian_from_sites(A, W, G)
+    gone, kept = torch.arange(size), torch.arange(size, N)
+    L = A[gone] @ torch.linalg.cholesky(S)
+    left = joint_cavity(A[gone] @ m.mT, L, W[gone], G[gone])
+    m, S = gaussian_from_sites(A[kept], W[kept], G[kept])
+    torch.testing.assert_close(left.F, A[gone] @ m.mT, rtol=0, atol=1e-10)
+    V = torch.einsum("np,cpq,nq->nc", A[gone], S, A[gone])
+    torch.testing.assert_close(left.V, V, rtol=0, atol=1e-10)
+    assert left.remaining.shape == (size, C)
+    if size == 1:
+        torch.testing.assert_close(left.remaining, 1.0 - W[:1] * L.square().sum(-1).mT)
 
 
 def test_remaining_share_is_the_ratio_of_variances_with_and_without_the_row():

@@ -84,6 +84,9 @@ def test_everything_said_is_sound(name, n_classes):
     assert_sound(model, far)
 
 
+@pytest.mark.filterwarnings(
+    "ignore::bayesvm.RepeatedRowsWarning"
+)  # of copies all are left out, as of weights
 @every_case
 def test_weights_are_repeated_rows_in_any_order(name, n_classes):
     X, y = problem(n_classes)

@@ -6,7 +6,7 @@ from sklearn.datasets import load_iris
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
-from bayesvm import BayesianSVC
+from bayesvm import BayesianSVC, RepeatedRowsWarning
 
 from .data import three_blobs, two_moons
 
@@ -53,10 +53,21 @@ def test_weights_of_classes_are_no_copies(noisy):
 def test_all_rows_twice_is_weight_two(noisy):
     X, y = (a[:200] for a in noisy)
     settings = {"hyperparameters": "fixed", "n_inducing": 16, "random_state": 0}
-    twice = BayesianSVC(**settings).fit(np.repeat(X, 2, 0), np.repeat(y, 2))
+    with pytest.warns(RepeatedRowsWarning, match="200 of 400 rows are copies"):
+        twice = BayesianSVC(**settings).fit(np.repeat(X, 2, 0), np.repeat(y, 2))
     weighted = BayesianSVC(**settings).fit(X, y, np.full(200, 2.0))
     assert np.array_equal(twice.loo_proba_[::2], weighted.loo_proba_)
     assert twice.loo_log_loss_ == weighted.loo_log_loss_
+
+
+def test_rows_drawn_with_replacement_do_not_answer_for_each_other(noisy):
+    X, y = (a[:350] for a in noisy)
+    rows = np.random.default_rng(1).integers(0, 350, 350)
+    settings = {"hyperparameters": "fixed", "n_inducing": 16, "random_state": 0}
+    with pytest.warns(RepeatedRowsWarning):
+        model = BayesianSVC(**settings).fit(X[rows], y[rows])
+    assert model.local_part_ is None
+    assert model.loo_log_loss_ > 0.75 * log_loss(noisy[1][350:], model.predict_proba(noisy[0][350:]))
 
 
 @pytest.mark.parametrize("rivals", ["exact", "sampled", "mean"])

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris, make_moons
 
-from bayesvm import BayesianSVC
+from bayesvm import BayesianSVC, RepeatedRowsWarning
 from bayesvm._fit import partial_fit
 
 from .data import FAST, assert_sound, problem, three_blobs, two_moons
@@ -111,10 +111,23 @@ def test_weights_count_in_streams():
     weighted = BayesianSVC(**FAST).partial_fit(X[:30], y[:30], classes=[0, 1, 2])
     weighted.partial_fit(X[30:], y[30:], sample_weight=np.full(30, 2.0))
     repeated = BayesianSVC(**FAST).partial_fit(X[:30], y[:30], classes=[0, 1, 2])
-    repeated.partial_fit(np.repeat(X[30:], 2, 0), np.repeat(y[30:], 2))
+    with pytest.warns(RepeatedRowsWarning):
+        repeated.partial_fit(np.repeat(X[30:], 2, 0), np.repeat(y[30:], 2))
     assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-8)
     assert weighted.loo_proba_.shape == (30, 3)
     assert repeated.loo_proba_.shape == (60, 3)
+
+
+def test_streams_count_rows_as_a_fit_does():
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 3, size=(90, 2)).astype(float), np.arange(90) % 3
+    whole = BayesianSVC(**FAST).fit(X, y)
+    model = BayesianSVC(**FAST)
+    for part in np.split(np.arange(90), 3):
+        model.partial_fit(X[part], y[part], classes=[0, 1, 2])
+    assert model.memory_.count.sum() == 90
+    assert_array_equal(model.memory_.count, whole.memory_.count)
+    assert model.loo_log_loss_ == pytest.approx(whole.loo_log_loss_, abs=0.02)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 50])
@@ -182,7 +195,13 @@ def test_forgetting_is_a_fit_with_faded_weights():
 def test_what_forgotten_rows_taught_fades():
     """By hand: precision beyond the prior and linear part shrink by the share."""
     memory = partial_fit.Memory(
-        np.ones((1, 1)), np.zeros(1, int), np.array([2.0]), np.array([[[3.0]]]), np.array([[5.0]]), 9
+        np.ones((1, 1)),
+        np.zeros(1, int),
+        np.array([2.0]),
+        np.array([1]),
+        np.array([[[3.0]]]),
+        np.array([[5.0]]),
+        9,
     )
     faded = memory.faded(0.25)
     assert faded.weight.tolist() == [1.5]

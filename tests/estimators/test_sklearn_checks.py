@@ -14,7 +14,10 @@ from bayesvm import (
 from bayesvm.distributed import DaskBayesianSVC
 
 # Weights of classes in the thousands let single rows decide, and the fit says so.
-pytestmark = pytest.mark.filterwarnings("ignore:.* all but determine the model:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.* all but determine the model:UserWarning"),
+    pytest.mark.filterwarnings("ignore::bayesvm.RepeatedRowsWarning"),  # weights are compared with copies
+]
 
 ESTIMATORS = [
     BayesianSVC(),

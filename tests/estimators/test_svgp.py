@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
+import bayesvm
 from bayesvm import SVGPClassifier, load, save
 from bayesvm._core.likelihoods import (
     LIKELIHOODS,
@@ -102,7 +103,8 @@ def test_weights_are_repetitions_and_order_does_not_matter_on_minibatches_too(li
     weight = np.tile([1, 2, 3], 20)
     settings = {"likelihood": likelihood, "batch_size": 16, "max_iter": 30, "tol": 0.0, "random_state": 3}
     weighted = SVGPClassifier(12, **settings).fit(X, y, sample_weight=weight)
-    repeated = SVGPClassifier(12, **settings).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    with pytest.warns(bayesvm.RepeatedRowsWarning):
+        repeated = SVGPClassifier(12, **settings).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-9)
     order = np.random.default_rng(0).permutation(60)
     shuffled = SVGPClassifier(12, **settings).fit(X[order], y[order], sample_weight=weight[order])

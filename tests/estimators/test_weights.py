@@ -1,11 +1,11 @@
-"""Weight two equals the row twice, weight zero the row removed, order does not matter."""
+"""Weight two counts twice in the posterior, weight zero removes the row, order does not matter."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesvm import BayesianSVC
+from bayesvm import BayesianSVC, RepeatedRowsWarning
 
 from .data import problem
 
@@ -28,19 +28,38 @@ def make(**settings):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_weights_count_rows_in_any_order(n_classes, settings):
+def test_weights_count_copies_in_any_order(n_classes, settings):
+    """Of rows known to be copies leave-one-out leaves out all, as it does of a weight."""
     X, y = problem(n_classes, 60)
     rng = np.random.default_rng(0)
     times = rng.integers(0, 3, len(y))
     weighted = make(**settings).fit(X, y, sample_weight=times)
     rows = rng.permutation(np.repeat(np.arange(len(y)), times))
-    repeated = make(**settings).fit(X[rows], y[rows])
+    with pytest.warns(RepeatedRowsWarning):
+        repeated = make(**settings).fit(X[rows], y[rows])
     tolerance = 1e-4 if settings.get("dtype") == "float32" else 1e-7
     assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=tolerance)
     assert_allclose(weighted.loo_proba_[rows], repeated.loo_proba_, atol=tolerance)
     assert weighted.loo_score_ == pytest.approx(repeated.loo_score_)
     assert weighted.loo_log_loss_ == pytest.approx(repeated.loo_log_loss_, abs=tolerance)
     assert weighted.temperature_ == repeated.temperature_
+
+
+@pytest.mark.parametrize("rivals", RIVALS)
+@pytest.mark.parametrize("hyperparameters", ["fixed", "elbo"])
+def test_the_posterior_does_not_tell_weights_from_repeated_rows_and_leave_one_out_does(
+    rivals, hyperparameters
+):
+    rng = np.random.default_rng(0)
+    X, times = rng.integers(0, 3, size=(60, 3)).astype(float), rng.integers(1, 4, 60)
+    y = rng.permutation(60) % 3
+    rows = rng.permutation(np.repeat(np.arange(60), times))
+    weighted = make(rivals=rivals, hyperparameters=hyperparameters).fit(X, y, sample_weight=times)
+    repeated = make(rivals=rivals, hyperparameters=hyperparameters).fit(X[rows], y[rows])
+    for a, b in zip(weighted.predict_latent(X), repeated.predict_latent(X), strict=True):
+        assert_allclose(a, b, atol=1e-7)
+    # A row of weight three is left out whole; of three equal rows one is, and two answer for it.
+    assert repeated.loo_log_loss_ < weighted.loo_log_loss_
 
 
 @pytest.mark.parametrize("rivals", RIVALS)
@@ -55,9 +74,9 @@ def test_rows_of_weight_zero_get_plain_predictions(rivals):
 
 def test_fractional_weights_add_up():
     X, y = problem(3)
-    thirds = make(hyperparameters="fixed").fit(
-        np.repeat(X, 3, 0), np.repeat(y, 3), sample_weight=np.tile([0.2, 0.3, 0.5], len(y))
-    )
+    X3, y3, weight = np.repeat(X, 3, 0), np.repeat(y, 3), np.tile([0.2, 0.3, 0.5], len(y))
+    with pytest.warns(RepeatedRowsWarning):
+        thirds = make(hyperparameters="fixed").fit(X3, y3, sample_weight=weight)
     whole = make(hyperparameters="fixed").fit(X, y)
     assert_allclose(thirds.predict_proba(X), whole.predict_proba(X), atol=1e-8)
 

@@ -39,7 +39,7 @@ def _options(**changes):
 
 
 def _learn(rows, likelihood, options, progress=silent, scale=1.0, steps=1):
-    sample = LearningSample(rows.X, rows.y, rows.weight, scale, rows.n_classes)
+    sample = LearningSample(rows.X, rows.y, rows.weight, rows.unit, scale, rows.n_classes)
     options = replace(options, steps=steps)
     return learn_kernel(rows.kernel, rows.params, rows.Z, sample, likelihood, options, progress)
 
@@ -71,8 +71,7 @@ def _objective(rows, params, Z, J, bound_weight, loo_weight, scale, T):
     total = bound_weight * (weight @ value - kl)
     for n in range(N if loo_weight else 0):
         less = weight.clone()
-        c = float(rows.weight[n])
-        less[n] = scale * (c - 1.0) if c.is_integer() else 0.0
+        less[n] = scale * (rows.weight[n] - rows.unit[n])
         m, S = gaussian_from_sites(A, less[:, None] * W, less[:, None] * G)
         mean, var = m @ A[n], torch.einsum("p,cpq,q->c", A[n], S, A[n]) + residual[n]
         if J == 1:
@@ -106,8 +105,8 @@ def test_objective_and_gradient_are_those_of_the_slow_objective(
     monkeypatch.setattr(learning, "Adam", _Recorder)
     kernel = resolve_kernel("rbf+additive", True)
     weight = uniform(14, seed=0, low=0.4, high=2.5)
-    weight[::3] = torch.tensor([1.0, 2.0, 3.0, 2.0, 1.0])
-    rows = classification_rows(14, n_classes, 5, seed=1, kernel=kernel, weight=weight)
+    unit = weight / (1.0 + torch.arange(14).double() % 3)
+    rows = classification_rows(14, n_classes, 5, seed=1, kernel=kernel, weight=weight, unit=unit)
     options = _options(bound_weight=bound_weight, loo_weight=loo_weight, learn_inducing=True)
     _learn(rows, likelihood, options, scale=scale)
     value, grads = _Recorder.last
@@ -272,7 +271,7 @@ def test_parameters_broken_by_the_very_last_step_are_not_returned(steps):
 def test_returned_natural_parameters_are_sites_under_the_returned_kernel():
     rows = classification_rows(30, 3, 5, seed=6)
     learned = _learn(rows, MulticlassHinge(), _options(damping=0.0), steps=1)
-    moved = type(rows)(rows.X, rows.y, rows.weight, rows.key, rows.kernel, learned.params, learned.Z, 3)
+    moved = replace(rows, params=learned.params, Z=learned.Z)
     A, _ = moved.features(rows.X)
     precision, linear = dense_statistics(A, *ridge_sites(ridge_target(rows.y, 3, True, rows.X)))
     torch.testing.assert_close(learned.natural.precision, precision + torch.eye(5).double())
@@ -327,19 +326,21 @@ def test_scale_of_the_weights_does_not_move_inducing_points(factor):
 
 def test_few_rows_are_learned_from_as_they_are():
     X, y, w = normal(50, 2, seed=0), labels(50, 3, seed=1), uniform(50, seed=2, low=0.5)
-    sample = learning_sample(X, y, w, 3)
+    sample = learning_sample(X, y, w, w / 2, 3)
     assert sample.scale == 1.0
     assert sample.n_classes == 3
     torch.testing.assert_close(sample.X, X.to(sample.X))
     assert torch.equal(sample.y, y)
     torch.testing.assert_close(sample.weight, w.to(sample.weight))
+    torch.testing.assert_close(sample.unit, (w / 2).to(sample.weight))
 
 
 def test_many_rows_are_represented_by_the_first_with_their_total_weight(monkeypatch):
     monkeypatch.setattr(defaults, "SIZES", {0: defaults.Sizes(256, 40, 192)})
     X, y, w = normal(200, 2, seed=3), labels(200, 3, seed=4), uniform(200, seed=5, low=0.5, high=2.0)
-    sample = learning_sample(X, y, w, 3)
+    sample = learning_sample(X, y, w, w / 2, 3)
     assert len(sample.X) == 40
+    torch.testing.assert_close(sample.unit, sample.weight / 2)
     torch.testing.assert_close(sample.scale * sample.weight.double().sum(), w.sum(), rtol=1e-5, atol=0)
 
 
@@ -347,7 +348,8 @@ def test_with_many_classes_only_some_are_kept_and_renumbered(monkeypatch):
     monkeypatch.setattr(defaults, "LEARNING_CLASSES", 4)
     y = labels(300, 10, seed=6) + 0
     X = y[:, None].double() + torch.zeros(300, 2)
-    sample = learning_sample(X, y, torch.ones(300).double(), 10)
+    ones = torch.ones(300).double()
+    sample = learning_sample(X, y, ones, ones, 10)
     assert sample.n_classes == 4
     assert sorted(sample.y.unique().tolist()) == [0, 1, 2, 3]
     # A new number always means the same old class.

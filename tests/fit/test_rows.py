@@ -1,5 +1,7 @@
 """Rows of a fit, merged, ordered and standardised: the same whatever their order, repetitions and units."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,28 @@ def _same(a, b, weight_tolerance=0.0):
     np.testing.assert_array_equal(a.y, b.y)
     np.testing.assert_array_equal(a.key, b.key)
     np.testing.assert_allclose(a.weight, b.weight, rtol=weight_tolerance)
+
+
+def test_equal_rows_are_counted_whatever_they_weigh():
+    X, y, w = _data()
+    rows = canonical_rows(np.repeat(X, 2, 0), np.repeat(y, 2), np.stack([w, 3.0 * w], 1).ravel(), 0)
+    np.testing.assert_array_equal(rows.count, 2)
+    np.testing.assert_allclose(rows.unit[rows.index[::2]], 2.0 * w)
+    np.testing.assert_array_equal(replace(rows, copied=True).unit, rows.weight)
+    np.testing.assert_array_equal(canonical_rows(X, y, 2.0 * w, 0).count, 1)
+
+
+def test_counts_add_up_over_chunks_and_follow_their_rows():
+    X, y, w = _data()
+    times = 1 + np.arange(50) % 3
+    X, y, w = (np.repeat(a, times, 0) for a in (X, y, w))
+    whole = canonical_rows(X, y, w, 0)
+    encoding = Encoding(np.unique(y), np.ones(3), Extent.of(X), 0)
+    work = Sample(encoding, len(y))
+    parts = work(Chunk(X[:33], y[:33], w[:33])).plus(work(Chunk(X[33:], y[33:], w[33:]))).rows
+    np.testing.assert_array_equal(parts.count, whole.count)
+    np.testing.assert_array_equal(whole.count[whole.index], np.repeat(times, times))
+    np.testing.assert_array_equal(whole.head(7).count, whole.count[:7])
 
 
 def test_order_does_not_matter():

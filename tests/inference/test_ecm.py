@@ -224,7 +224,12 @@ def test_weight_is_repetition_and_order_is_nothing():
     rows = classification_rows(80, 3, 10, seed=14, weight=weight)
     again = torch.cat([torch.arange(80), torch.arange(20), torch.arange(20)]).flip(0)
     repeated = replace(
-        rows, X=rows.X[again], y=rows.y[again], key=rows.key[again], weight=torch.ones(120, dtype=DTYPE)
+        rows,
+        X=rows.X[again],
+        y=rows.y[again],
+        key=rows.key[again],
+        weight=torch.ones(120, dtype=DTYPE),
+        unit=torch.ones(120, dtype=DTYPE),
     )
     rule = AllRivals(OneVsRest(BinaryHinge()))
     a, b = (_find(r, HingeMode(), rule, 3) for r in (rows, repeated))

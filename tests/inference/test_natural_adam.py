@@ -143,7 +143,12 @@ def test_weights_are_repetitions():
     once = classification_rows(30, 3, 5, seed=7, weight=torch.tensor([1.0, 2.0, 3.0] * 10).double())
     twice = torch.repeat_interleave(torch.arange(30), once.weight.long())
     many = dataclasses.replace(
-        once, X=once.X[twice], y=once.y[twice], key=once.key[twice], weight=torch.ones(60).double()
+        once,
+        X=once.X[twice],
+        y=once.y[twice],
+        key=once.key[twice],
+        weight=torch.ones(60).double(),
+        unit=torch.ones(60).double(),
     )
     base = Natural.prior(3, once.Lz)
     a, b = (ascend(rows, AllRivals(Softmax()), base, base, FREE, silent) for rows in (once, many))

@@ -171,7 +171,9 @@ def test_sweep_is_the_sum_over_all_rows(rule, keep):
     sample = engine(700, X, y, weight).total(Sample(encoding, 700))
     data, scaler = sample.rows, sample.moments.scaler(encoding.extent)
     kernel = resolve_kernel("rbf+additive", True)
-    tensors = (torch.as_tensor(a) for a in (scaler.transform(data.X), data.y, data.weight, data.key))
+    tensors = (
+        torch.as_tensor(a) for a in (scaler.transform(data.X), data.y, data.weight, data.unit, data.key)
+    )
     Xs, *rest = tensors
     everything = TrainingRows(Xs, *rest, kernel, kernel.init(Xs), Xs[:20], 3)
     base = Natural.prior(3, everything.Lz)

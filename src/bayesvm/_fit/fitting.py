@@ -25,12 +25,13 @@ from bayesvm._fit.local import fit_local
 from bayesvm._fit.options import chosen_inference
 from bayesvm._fit.partial_fit import GROWTH, Memory, continue_training, remember, worth_learning_anew
 from bayesvm._fit.passes import Encoding, Sample, SampleSums, Survey, SurveySums, masses
-from bayesvm._fit.rows import CanonicalRows, Scaler
+from bayesvm._fit.rows import CanonicalRows, RepeatedRowsWarning, Scaler, beyond_chance
 from bayesvm._fit.sources import as_source, is_chunked
 from bayesvm._fit.streamed import in_double, left_out, train_on_chunks
 from bayesvm._fit.train import Options, Trained, as_model, most_steps, sweep_work, train
 from bayesvm._fit.validation import (
     check_classes_left,
+    check_groups,
     check_same_model,
     check_share,
     check_some_weight,
@@ -50,6 +51,7 @@ from bayesvm._threads import threads_for
 
 
 FloatArray = npt.NDArray[np.floating]
+IntArray = npt.NDArray[np.int64]
 # Share of rows whose leave-one-out is unreliable above which a user is told.
 _CLIPPED_SHARE = 0.05
 _OURS = ("bayesvm", "sklearn")
@@ -188,6 +190,7 @@ class Given(NamedTuple):
     y: Any = None
     sample_weight: Any = None
     is_array: bool = False
+    groups: IntArray | None = None
 
 
 _NOTHING = Given()
@@ -235,10 +238,16 @@ class _Rows:
         """The sample; where rows are in memory it knows where each given one is."""
         if self.chunk is None:
             return self.sample.rows
-        used = self.chunk.weight * self.encoding.factor[self.encoding.indices(self.chunk.y)] > 0
+        used = self.encoding.used(self.chunk)
         index = np.full(used.size, -1, dtype=np.int64)
         index[used] = self.sample.rows.index
         return replace(self.sample.rows, index=index)
+
+    def told_from_copies(self) -> _Rows:
+        """The same where it is known whether equal rows are copies of one."""
+        distinct = self.sample.rows
+        distinct = replace(distinct, copied=distinct.group is None and beyond_chance(distinct))
+        return replace(self, sample=replace(self.sample, rows=distinct))
 
     def scaler(self, e: Any) -> Scaler:
         """The scale of the columns for an estimator."""
@@ -247,16 +256,21 @@ class _Rows:
         return Scaler.identity(self.engine.n_features)
 
 
-def fit_estimator(e: Any, X: Any, y: Any, sample_weight: Any) -> None:
+def fit_estimator(e: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
     """Fit an estimator to whatever holds rows."""
     e._check()
+    few = not is_chunked(X, y) and _n_rows(X) <= defaults.IN_MEMORY_ROWS
+    if groups is not None and not few:
+        raise ValueError(f"groups takes an array or data frame of at most {defaults.IN_MEMORY_ROWS} rows")
     if is_chunked(X, y):
         fit_chunks(e, _engine(as_source(X, y, sample_weight), str(e.device)), Given(X, y, sample_weight))
         return
     X, y, sample_weight = named_columns(X, y, sample_weight)
     given = Given(X, y, sample_weight, True)
-    if _n_rows(X) <= defaults.IN_MEMORY_ROWS:
+    if few:
         chunk = _checked(e, X, y, sample_weight, _warm_start(e) is None)
+        if groups is not None:
+            given = given._replace(groups=check_groups(groups, len(chunk.y)))
         fit_chunks(e, _in_memory(e, chunk), given)
     else:
         fit_chunks(e, _engine(as_source(X, y, sample_weight), str(e.device)), given)
@@ -280,7 +294,7 @@ def fit_chunks(e: Any, engine: Engine[Chunk], given: Given = _NOTHING) -> None:
         )
     previous = _warm_start(e)
     known = None if previous is None else e.classes_
-    rows = _first_passes(e, engine, given.is_array, previous is None)
+    rows = _first_passes(e, engine, given, previous is None)
     options: Options = e._options(rows.n_rows, rows.n_classes, rows.encoding.seed)
     if previous is not None:
         check_same_model(known, rows.encoding.classes, previous.kernel, options.kernel)
@@ -379,6 +393,13 @@ def _complete(
                 rows.engine, rows.encoding, trained, options, attributes["model_"]
             )
     store(e, attributes, trained, reporter.stopped)
+    if data.copied:
+        n_rows = int(data.count.sum())
+        message = (
+            f"{n_rows - len(data.count)} of {n_rows} rows are copies of others, more than chance makes; "
+            "leave-one-out leaves out all copies of a row"
+        )
+        warnings.warn(message, RepeatedRowsWarning, stacklevel=levels_to_caller())
     reporter.close()
 
 
@@ -396,7 +417,7 @@ def surveyed(engine: Engine[Chunk]) -> SurveySums:
     return found
 
 
-def _first_passes(e: Any, engine: Engine[Chunk], is_array: bool, reset: bool) -> _Rows:
+def _first_passes(e: Any, engine: Engine[Chunk], given: Given, reset: bool) -> _Rows:
     """Look at all rows, then draw a sample of them: of few rows, all."""
     survey = surveyed(engine)
     check_some_weight(survey.mass)
@@ -406,25 +427,36 @@ def _first_passes(e: Any, engine: Engine[Chunk], is_array: bool, reset: bool) ->
     encoding = Encoding(survey.labels, factor, survey.extent, drawn_seed(e.random_state))
     _set_columns(e, engine, reset)
     if survey.n_rows <= defaults.IN_MEMORY_ROWS:
-        return _at_hand(engine, encoding)
+        return _at_hand(engine, encoding, groups=given.groups)
     options: Options = e._options(survey.n_used, len(survey.labels), encoding.seed)
     if METHODS[options.inference].run_streamed is None:
-        if is_array:
+        if given.is_array:
             return _at_hand(engine, encoding)
         raise ValueError(
             f"inference={e.inference!r} holds all rows in memory, and {survey.n_rows} rows in chunks are "
             f"more than {defaults.IN_MEMORY_ROWS}; {_ways_out(options.member, engine.in_order)}"
         )
     size = _sample_size(survey.n_used, len(survey.labels), options.n_inducing)
-    return _Rows(engine, encoding, engine.total(Sample(encoding, size)), survey.n_used)
+    rows = _Rows(engine, encoding, engine.total(Sample(encoding, size)), survey.n_used)
+    return rows.told_from_copies() if rows.complete else rows
 
 
-def _at_hand(engine: Engine[Chunk], encoding: Encoding) -> _Rows:
-    """All rows in one chunk, and what is distinct among them."""
+def _at_hand(
+    engine: Engine[Chunk], encoding: Encoding, memory: Memory | None = None, groups: IntArray | None = None
+) -> _Rows:
+    """All rows in one chunk, and what is distinct among them; the first are those of a memory."""
     whole = gathered(engine)
     (chunk,) = whole.walk()
     sample = whole.total(Sample(encoding, len(chunk.y) + 1))
-    return _Rows(whole, encoding, sample, len(chunk.y), chunk)
+    if memory is not None:
+        known, count = memory.weight > 0, sample.rows.count.copy()
+        np.add.at(count, sample.rows.index[: np.count_nonzero(known)], memory.count[known] - 1)
+        sample = replace(sample, rows=replace(sample.rows, count=count))
+    if groups is not None:
+        found, ones = encoding.rows(chunk), np.ones(len(sample.rows.index), dtype=np.int64)
+        columns = found.X, found.y, found.weight, ones, found.key
+        sample = replace(sample, rows=CanonicalRows.of(*columns, groups[encoding.used(chunk)]))
+    return _Rows(whole, encoding, sample, len(chunk.y), chunk).told_from_copies()
 
 
 def _with_remembered(e: Any, chunk: Chunk, memory: Memory | None, classes: npt.NDArray[Any]) -> _Rows:
@@ -444,9 +476,8 @@ def _with_remembered(e: Any, chunk: Chunk, memory: Memory | None, classes: npt.N
     if memory is not None:
         chunk = joined([Chunk(memory.X, classes[memory.y], memory.weight), chunk])
     engine = _in_memory(e, chunk)
-    return _at_hand(
-        engine, Encoding(classes, np.ones(len(classes)), surveyed(engine).extent, drawn_seed(e.random_state))
-    )
+    extent, seed = surveyed(engine).extent, drawn_seed(e.random_state)
+    return _at_hand(engine, Encoding(classes, np.ones(len(classes)), extent, seed), memory)
 
 
 def _sample_size(n_rows: int, n_classes: int, n_inducing: int) -> int:

@@ -19,7 +19,7 @@ from bayesvm._core.features import Features, FeaturesOfRows
 from bayesvm._core.gaussian import Natural
 from bayesvm._core.kernels.base import Kernel, Params
 from bayesvm._core.kernels.compose import deviation_scales
-from bayesvm._core.leave_one_out import cavity, part_left_out
+from bayesvm._core.leave_one_out import cavity
 from bayesvm._core.likelihoods.base import Likelihood, dealt, expected
 from bayesvm._core.linalg import NotPositiveDefiniteError
 from bayesvm._core.predictive import log_softmax_pairwise
@@ -37,8 +37,8 @@ class LearningSample(NamedTuple):
 
     Attributes
     ----------
-    X, y, weight : Tensor
-        Rows, class indices among the sample's classes, and their own weights.
+    X, y, weight, unit : Tensor
+        Rows, class indices among the sample's classes, their own weights, and what is left out of these.
     scale : float
         How many rows each one stands for.
     n_classes : int
@@ -47,6 +47,7 @@ class LearningSample(NamedTuple):
     X: Tensor
     y: Tensor
     weight: Tensor
+    unit: Tensor
     scale: float
     n_classes: int
 
@@ -55,6 +56,7 @@ def learning_sample(
     X: Tensor,
     y: Tensor,
     weight: Tensor,
+    unit: Tensor,
     n_classes: int,
     n_rows: int | None = None,
     total_weight: float | None = None,
@@ -66,7 +68,7 @@ def learning_sample(
 
     Parameters
     ----------
-    X, y, weight, n_classes : canonical rows
+    X, y, weight, unit, n_classes : canonical rows
     n_rows, total_weight : int and float, or None
         Of all rows, where these are the first of them; None: they are all.
     """
@@ -76,10 +78,12 @@ def learning_sample(
         chosen = torch.unique(y[:n])[:most]
         index = torch.isin(y, chosen).nonzero()[:n, 0]
         labels = torch.searchsorted(chosen, y[index])
-        return LearningSample(X[index].to(dtype), labels, weight[index].to(dtype), 1.0, int(chosen.numel()))
-    w = weight[:n]
+        columns = X[index].to(dtype), labels, weight[index].to(dtype), unit[index].to(dtype)
+        return LearningSample(*columns, 1.0, int(chosen.numel()))
     total = weight.sum() if total_weight is None else total_weight
-    return LearningSample(X[:n].to(dtype), y[:n], w.to(dtype), float(total / w.sum()), n_classes)
+    scale = float(total / weight[:n].sum())
+    columns = X[:n].to(dtype), y[:n], weight[:n].to(dtype), unit[:n].to(dtype)
+    return LearningSample(*columns, scale, n_classes)
 
 
 @dataclass(frozen=True)
@@ -154,9 +158,8 @@ def learn_kernel(
     adam = Adam([*theta.values(), log_T, *([points] if options.learn_inducing else [])], betas=(0.9, 0.95))
     n_latents = likelihood.n_latents(sample.n_classes)
     W, G = ridge_sites(ridge_target(sample.y, n_latents, likelihood.shift_invariant, X))
-    # Leaving out removes a copy of a row, or all there is of it, together with
-    # the rows it stands for: otherwise those would betray its label.
-    unit = sample.scale * part_left_out(sample.weight, sample.y, sample.n_classes)[:, None]
+    # Leaving out removes the rows that a row stands for too: otherwise those would betray its label.
+    unit = sample.scale * sample.unit[:, None]
     features = FeaturesOfRows(kernel, X, points)
     scales = deviation_scales(kernel, theta)
     good = _snapshot(theta, points)

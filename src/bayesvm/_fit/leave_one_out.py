@@ -13,11 +13,12 @@ from bayesvm._core import gaussian
 from bayesvm._core.calibration import FEWEST_OF_CLASS, Calibration, Deviations, fit_calibration
 from bayesvm._core.chains import RELIABLE_SHAPE, Chains, resampled, smoothed_weights
 from bayesvm._core.grouping import grouped_pairs
-from bayesvm._core.leave_one_out import MIN_REMAINING, cavity, part_left_out
+from bayesvm._core.leave_one_out import MIN_REMAINING, Cavity, cavity
 from bayesvm._core.likelihoods import ProperLikelihood
 from bayesvm._core.likelihoods.base import dealt, dealt_latents
 from bayesvm._core.predictive import expected_softmax, in_order_of, normal_nodes, softmax_of_draws
 from bayesvm._fit import defaults
+from bayesvm._fit.groups import without_groups
 from bayesvm._fit.local import LoadedLocal, LocalPart
 from bayesvm._fit.train import Trained
 from bayesvm._inference.blocks import Block, TrainingRows
@@ -71,14 +72,14 @@ def short_classes(rows: TrainingRows, ascent: Ascent) -> ShortClasses | None:
     most = float(rows.weight[short].sum()) > 0.5 * float(rows.weight.sum())
     if ascent.chains is not None or q.m.shape[0] != C or not most:
         return None
-    pull, part = torch.zeros_like(q.m), part_left_out(rows.weight, rows.y, C)
+    pull = torch.zeros_like(q.m)
     with torch.no_grad():
         roots = gaussian.roots(q)
         for block in rows.blocks(OneRival(sampled=False).block_rows(q)):
             A, y = block.features.A, block.y[:, None]
             F, V = grouped_pairs(A, y, C).moments(roots)
             W, G = _own(sites, block.rows, y)
-            unit = part[block.rows, None]
+            unit = rows.unit[block.rows, None]
             slope = block.weight[:, None] * (G - W * F) / (1.0 - unit * W * V).clamp_min(MIN_REMAINING)
             pull.index_add_(0, block.y, slope * A)
         lost = torch.cholesky_solve(pull.unsqueeze(-1), q.R).squeeze(-1)
@@ -127,57 +128,54 @@ def leave_one_out(
     ascent: Ascent,
     local: LoadedLocal | None = None,
     short: ShortClasses | None = None,
-    complete: bool = True,
 ) -> LeaveOneOut:
-    """Leave-one-out moments of all rows, block by block; on equal terms for rows of short classes.
-
-    ``complete`` says whether the rows are all there are, or a sample of them.
-    """
+    """Leave-one-out moments of all rows, block by block; on equal terms for rows of short classes."""
     with torch.no_grad():
-        part = part_left_out(rows.weight, rows.y if complete else None, rows.n_classes)
         if ascent.chains is not None:
-            return _from_draws(rows, ascent.chains, part)
-        return _from_sites(rows, ascent, part, local, short)
+            return _from_draws(rows, ascent.chains)
+        return _from_sites(rows, ascent, local, short)
 
 
 def _from_sites(
     rows: TrainingRows,
     ascent: Ascent,
-    part: Tensor,
     local: LoadedLocal | None,
     short: ShortClasses | None,
 ) -> LeaveOneOut:
-    """In closed form (eqs. 5.1, 5.2, 5.8, 10.3)."""
+    """In closed form (eqs. 5.1, 5.2, 5.8, 5.10, 10.3)."""
     q = ascent.own
     J, P = q.m.shape
     out = _empty(rows)
+    joint = None if rows.group is None else without_groups(rows, rows.group, ascent)
     for block in rows.blocks(_BLOCK_NUMBERS // (J * max(P, 48))):
         A, residual = block.features
-        unit = part[block.rows, None]
-        W, G = ascent.sites.dense(block.rows, J)
-        left = cavity(gaussian.mean(q, A), gaussian.variance(q, A), unit * W, unit * G)
-        F = (
-            left.F
-            if local is None
-            else left.F + local.mean_without_self(block.rows, block.weight, unit[:, 0])
-        )
+        unit = rows.unit[block.rows, None]
+        if joint is None:
+            W, G = ascent.sites.dense(block.rows, J)
+            left = cavity(gaussian.mean(q, A), gaussian.variance(q, A), unit * W, unit * G)
+        else:
+            left = Cavity(*(column[block.rows] for column in joint))
+        F = left.F if local is None else left.F + local.mean_without_self(rows, block.rows)
         F = F if short is None else short.on_equal_terms(F, block, unit[:, 0])
         out.F[block.rows], out.s2[block.rows] = dealt(F, left.V + residual[:, None])
         out.remaining[block.rows] = left.remaining.amin(1)
     return out
 
 
-def _from_draws(rows: TrainingRows, chains: Chains, part: Tensor) -> LeaveOneOut:
-    """By weighting draws with one over the likelihood of what is left out of the row (eq. 8.39)."""
+def _from_draws(rows: TrainingRows, chains: Chains) -> LeaveOneOut:
+    """By weighting draws with one over the likelihood of what is left out with the row (eq. 8.39)."""
     f, log_likelihood = chains.f.flatten(0, 1), chains.log_likelihood.flatten(0, 1)
+    lost = log_likelihood.to(rows.unit.dtype) * rows.unit
+    if rows.group is not None:
+        lost = lost.new_zeros(lost.shape[0], int(rows.group.max()) + 1).index_add_(1, rows.group, lost)
     S, _, J = f.shape
     out = _empty(rows)
     deviations = out.F.new_empty(*out.F.shape, _RESAMPLED)
     nodes = normal_nodes(_RESAMPLED, J).to(out.F)
     for block in rows.blocks(_BLOCK_NUMBERS // (S * J)):
-        unit = part[block.rows]
-        weight, shape = smoothed_weights(-unit * log_likelihood[:, block.rows].to(unit.dtype))
-        draws = f[:, block.rows].to(unit.dtype)
+        which = block.rows if rows.group is None else rows.group[block.rows]
+        weight, shape = smoothed_weights(-lost[:, which])
+        draws = f[:, block.rows].to(lost.dtype)
         F = (weight[..., None] * draws).sum(0)
         V = spread_of_draws((weight[..., None] * (draws - F).square()).sum(0), chains.centred)
         some = draws.gather(0, resampled(weight, _RESAMPLED)[..., None].expand(-1, -1, J)) - F
@@ -185,7 +183,7 @@ def _from_draws(rows: TrainingRows, chains: Chains, part: Tensor) -> LeaveOneOut
             residual = block.features.residual[:, None]
             V, some = V + residual, some + residual.sqrt() * nodes[:, None, :]
         out.F[block.rows], out.s2[block.rows] = dealt(F, V.clamp_min(_MIN_VARIANCE))
-        out.remaining[block.rows] = (shape <= RELIABLE_SHAPE).to(unit.dtype)
+        out.remaining[block.rows] = (shape <= RELIABLE_SHAPE).to(lost.dtype)
         deviations[block.rows] = dealt_latents(some).permute(1, 2, 0)
     return replace(out, deviations=deviations)
 
@@ -257,13 +255,13 @@ def summarise(
         What the latents get from rows close by.
     """
     n_judged = max(_FEWEST_JUDGED, MOST_PROBABILITIES // trained.rows.n_classes)
-    rows = trained.rows.head(n_judged)
+    rows = trained.rows if trained.rows.group is not None else trained.rows.head(n_judged)
     nearby = None if local is None else local.on(str(rows.X.device))
     # Where rows were elsewhere, those at hand do not say how many a class has.
     known = trained.taught is None and trained.outside_weight == 0.0
     if not trained.ascent.foretells and (likelihood is not None or trained.ascent.made is None):
         return _nothing_foretold(Calibration(1.0, 1.0, (0.0,) * rows.n_classes))
-    short = short_classes(trained.rows, trained.ascent) if known else None
+    short = short_classes(trained.rows, trained.ascent) if known and rows.group is None else None
     loo = leave_one_out(rows, trained.ascent, nearby, short)
     if mean_decides:
         loo = replace(loo, s2=pooled(loo.s2))
@@ -337,7 +335,7 @@ def probabilities_left_out(
 
     The rows are any of a fit. Those of weight zero took no part: theirs are predictions.
     """
-    loo = leave_one_out(rows, ascent, complete=False)
+    loo = leave_one_out(rows, ascent)
     if mean_decides:
         loo = replace(loo, s2=pooled(loo.s2))
     with torch.no_grad():

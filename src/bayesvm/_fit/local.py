@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from bayesvm._core import gaussian
-from bayesvm._core.leave_one_out import cavity, part_left_out
+from bayesvm._core.leave_one_out import cavity
 from bayesvm._core.likelihoods.base import dealt
 from bayesvm._core.nearest import Neighbours, local_mean, nearest
 from bayesvm._core.predictive import log_softmax_pairwise
+from bayesvm._fit.groups import without_groups
 from bayesvm._inference.blocks import TrainingRows
 from bayesvm._inference.task import Ascent
 
@@ -95,18 +96,21 @@ class LoadedLocal(NamedTuple):
         mean = local_mean(self.X, near, self.W, self.b, None, self.variance, self.length)
         return mean.to(rows.dtype)
 
-    def mean_without_self(self, rows: slice, weight: Tensor, part: Tensor) -> Tensor:
-        """The same at training rows of these weights, each without a part of itself (eq. 10.3)."""
-        near = nearest(self.X, self.X[rows], NEIGHBOURS, self.typical)
-        share = _without_part(near, rows, weight, part)
+    def mean_without_self(self, rows: TrainingRows, some: slice) -> Tensor:
+        """The same at some training rows, each without what is left out with it (eq. 10.3)."""
+        near = nearest(self.X, self.X[some], NEIGHBOURS, self.typical)
+        share = _left_of_neighbours(near, rows, some)
         mean = local_mean(self.X, near, self.W, self.b, share, self.variance, self.length)
-        return mean.to(weight.dtype)
+        return mean.to(rows.X.dtype)
 
 
-def _without_part(near: Neighbours, rows: slice, weight: Tensor, part: Tensor) -> Tensor:
-    """Share of each neighbour that is left when a part of the row itself is taken away."""
-    own = torch.arange(rows.start, rows.stop, device=weight.device)
-    left = (weight - part) / weight.clamp_min(torch.finfo(weight.dtype).tiny)
+def _left_of_neighbours(near: Neighbours, rows: TrainingRows, some: slice) -> Tensor:
+    """Share of each neighbour of some rows that is left when the row is left out, or its group."""
+    if rows.group is not None:
+        return (rows.group[near.rows] != rows.group[some, None]).double()
+    own = torch.arange(some.start, some.stop, device=rows.X.device)
+    weight = rows.weight[some]
+    left = (weight - rows.unit[some]) / weight.clamp_min(torch.finfo(weight.dtype).tiny)
     return torch.where(near.rows == own[:, None], left[:, None].double(), torch.ones_like(near.d2))
 
 
@@ -138,9 +142,8 @@ def _fit(rows: TrainingRows, ascent: Ascent) -> LocalPart | None:
     W, b = _pull(rows, ascent)
     near = nearest(X, X[judges], NEIGHBOURS, typical)
     y, weight = rows.y[judges], rows.weight[judges]
-    part = part_left_out(rows.weight, rows.y, rows.n_classes)[judges]
-    share = _without_part(near, judges, weight, part)
-    F, V = _left_out(rows, ascent, judges, part)
+    share = _left_of_neighbours(near, rows, judges)
+    F, V = _left_out(rows, ascent, judges)
 
     def score(e: Tensor | float) -> Tensor:
         """Log-probabilities of the labels, at the temperature and spread that suit them best."""
@@ -204,11 +207,14 @@ def _pull(rows: TrainingRows, ascent: Ascent) -> tuple[Tensor, Tensor]:
     return torch.maximum(W.clamp_min_(0.0), b.abs() / _REACH), b
 
 
-def _left_out(rows: TrainingRows, ascent: Ascent, judges: slice, part: Tensor) -> tuple[Tensor, Tensor]:
-    """Moments of the smooth part at some rows without a part of each (eqs. 5.1, 5.2)."""
+def _left_out(rows: TrainingRows, ascent: Ascent, judges: slice) -> tuple[Tensor, Tensor]:
+    """Moments of the smooth part at some rows without each (eqs. 5.1, 5.2), or without its group."""
     q = ascent.own
     A, residual = rows.features(rows.X[judges])
+    if rows.group is not None:
+        F, V, _ = without_groups(rows, rows.group, ascent)
+        return F[judges], V[judges] + residual[:, None]
     W, G = ascent.sites.dense(judges, q.m.shape[0])
-    unit = part[:, None]
+    unit = rows.unit[judges, None]
     left = cavity(gaussian.mean(q, A), gaussian.variance(q, A), unit * W, unit * G)
     return left.F, left.V + residual[:, None]

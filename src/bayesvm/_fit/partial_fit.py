@@ -42,8 +42,8 @@ class Memory:
 
     Attributes
     ----------
-    X, y, weight : ndarray of shape (M, D), (M,) and (M,)
-        Distinct remembered rows in the units of the data.
+    X, y, weight, count : ndarray of shape (M, D), (M,), (M,) and (M,)
+        Distinct remembered rows in the units of the data, and how often each was given.
     precision, linear : ndarray of shape (J, P, P) and (J, P), or None
         What q is without the remembered rows; None: the prior, as no row
         has been forgotten.
@@ -54,6 +54,7 @@ class Memory:
     X: FloatArray
     y: npt.NDArray[np.int64]
     weight: FloatArray
+    count: npt.NDArray[np.int64]
     precision: FloatArray | None
     linear: FloatArray | None
     learned_from: int
@@ -101,13 +102,13 @@ def continue_training(
     old = model.on(options.device, options.dtype)
     X = old.rows(data.X)
     y = torch.as_tensor(data.y).to(options.device)
-    weight = torch.as_tensor(data.weight).to(options.device, options.dtype)
+    weight, unit = (torch.as_tensor(a).to(options.device, options.dtype) for a in (data.weight, data.unit))
     key = torch.as_tensor(data.key).to(options.device)
     with torch.no_grad():
         Z = torch.cat(
             [old.Z, _new_points(old.kernel, old.params, old.Z, X, options.n_inducing - old.Z.shape[0])]
         )
-        rows = TrainingRows(X, y, weight, key, old.kernel, old.params, Z, model.n_classes)
+        rows = TrainingRows(X, y, weight, unit, key, old.kernel, old.params, Z, model.n_classes)
         start, taught = Natural.of(old.q), _taught(memory, old)
         if Z.shape[0] > old.Z.shape[0]:
             cross = old.kernel.cross(old.params, old.Z, Z)
@@ -142,7 +143,7 @@ def remember(trained: Trained, data: CanonicalRows, model: Model, learned_from: 
     """
     taught = trained.taught
     if len(data.y) <= _MEMORY_ROWS and taught is None and not trained.outside_weight:
-        return Memory(data.X, data.y, data.weight, None, None, learned_from)
+        return Memory(data.X, data.y, data.weight, data.count, None, None, learned_from)
     order = np.argsort(_arrival(row_keys(model.scaler.transform(data.X), data.y), data.weight))
     kept, gone = np.sort(order[:_MEMORY_ROWS]), np.sort(order[_MEMORY_ROWS:])
     with torch.no_grad():
@@ -156,6 +157,7 @@ def remember(trained: Trained, data: CanonicalRows, model: Model, learned_from: 
         data.X[kept],
         data.y[kept],
         data.weight[kept],
+        data.count[kept],
         to_numpy(base.precision),
         to_numpy(base.linear),
         learned_from,

@@ -200,6 +200,10 @@ class Encoding:
             raise ValueError(changed(f"the label {y[unknown].tolist()[0]!r} was not there in the first"))
         return index.astype(np.int64)
 
+    def used(self, chunk: Chunk) -> npt.NDArray[np.bool_]:
+        """Whether each row has positive weight."""
+        return np.asarray(chunk.weight * self.factor[self.indices(chunk.y)] > 0)
+
     def rows(self, chunk: Chunk, positive: bool = True) -> EncodedRows:
         """The rows of positive weight, or all of them."""
         X, y = chunk.X, self.indices(chunk.y)
@@ -215,7 +219,7 @@ class Encoding:
 class SampleSums:
     """The distinct rows of smallest hash so far, in the order of their hashes, and the moments of all.
 
-    Rows are compared with all their equals in every chunk, so their weights are complete.
+    Rows are compared with all their equals in every chunk, so their weights and counts are complete.
 
     Attributes
     ----------
@@ -251,7 +255,7 @@ class Sample:
         if len(key) > 2 * self.size:
             few = _smallest(key, self.size)
             X, y, weight, key = X[few], y[few], weight[few], key[few]
-        rows = CanonicalRows.of(X, y, weight, key).head(self.size)
+        rows = CanonicalRows.of(X, y, weight, np.ones_like(y), key).head(self.size)
         return SampleSums(self.size, rows, moments, checksum)
 
 

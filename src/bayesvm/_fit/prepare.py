@@ -151,7 +151,7 @@ class LeftOut:
 
     def __call__(self, chunk: Chunk) -> LeftOutRows:
         X, y, weight, key = self.standardise.all_rows(chunk)
-        rows = replace(self.like, X=X, y=y, weight=weight, key=key)
+        rows = replace(self.like, X=X, y=y, weight=weight, unit=weight, key=key)
         q = self.ascent.q
         with torch.no_grad():
             sites = evaluate(rows, self.rule, q, Natural.prior(q.m.shape[0], rows.Lz), self.sweep).sites

@@ -8,7 +8,7 @@ sees where a value lies between the least and the greatest of its column.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -112,9 +112,12 @@ def row_keys(U: FloatArray, y: IntArray, seed: int = 0) -> IntArray:
     return (code >> np.uint64(1)).astype(np.int64)
 
 
+_COLUMNS = ("X", "y", "weight", "count", "key")
+
+
 @dataclass(frozen=True)
 class CanonicalRows:
-    """Distinct (x, y) rows with their total weights.
+    """Distinct (x, y) rows with their total weights, and how much of one leave-one-out leaves out (eq. 5.2).
 
     Attributes
     ----------
@@ -123,24 +126,45 @@ class CanonicalRows:
         Class indices.
     weight : ndarray of shape (M,)
         Sum of the weights of the equal rows; all positive.
+    count : ndarray of shape (M,)
+        How many equal rows were given.
     key : ndarray of shape (M,)
         Content hash, increasing; what random draws are keyed on.
     index : ndarray of shape (N,)
         Position here of each given row; -1 for rows of weight zero, and for
         those that are not among these. Empty where rows came in several chunks.
+    copied : bool
+        Whether equal rows are one row given several times, which new rows will not be.
+    group : ndarray of shape (M,) or None
+        Numbers of the groups whose rows are left out together; rows of two groups are not merged.
     """
 
     X: FloatArray
     y: IntArray
     weight: FloatArray
+    count: IntArray
     key: IntArray
     index: IntArray
+    copied: bool = False
+    group: IntArray | None = None
 
     @classmethod
-    def of(cls, X: FloatArray, y: IntArray, weight: FloatArray, key: IntArray) -> CanonicalRows:
+    def of(
+        cls,
+        X: FloatArray,
+        y: IntArray,
+        weight: FloatArray,
+        count: IntArray,
+        key: IntArray,
+        group: IntArray | None = None,
+    ) -> CanonicalRows:
         """Merge equal rows and sort by key; all weights are positive."""
+        if group is not None:  # which acts as a label that is equal in equal rows only
+            n_classes = int(y.max(initial=0)) + 1
+            rows = cls.of(X, group * n_classes + y, weight, count, key)
+            return replace(rows, y=rows.y % n_classes, group=rows.y // n_classes)
         order = _by_content(X, y, key)
-        X, y, weight, key = X[order], y[order], weight[order], key[order]
+        X, y, weight, count, key = X[order], y[order], weight[order], count[order], key[order]
         same = key[1:] == key[:-1]
         where = np.flatnonzero(same)
         same[where] = _equal(X, y, where)
@@ -148,21 +172,29 @@ class CanonicalRows:
         index = np.empty(len(key), dtype=np.int64)
         index[order] = np.cumsum(np.concatenate([[False], ~same])) if len(key) else 0
         if first.size < key.size:
-            X, y, key, weight = X[first], y[first], key[first], np.add.reduceat(weight, first)
-        return cls(X, y, weight, key, index)
+            X, y, key = X[first], y[first], key[first]
+            weight, count = np.add.reduceat(weight, first), np.add.reduceat(count, first)
+        return cls(X, y, weight, count, key, index)
+
+    @property
+    def unit(self) -> FloatArray:
+        """Weight that is left out of each row: that of one of the equal rows, or all if they are copies."""
+        return self.weight if self.copied or self.group is not None else self.weight / self.count
 
     def head(self, n: int) -> CanonicalRows:
         """The first n rows."""
         if n >= len(self.y):
             return self
         index = np.where(self.index < n, self.index, -1)
-        return CanonicalRows(self.X[:n], self.y[:n], self.weight[:n], self.key[:n], index)
+        first = {name: getattr(self, name)[:n] for name in _COLUMNS}
+        group = None if self.group is None else self.group[:n]
+        return replace(self, index=index, group=group, **first)
 
     def plus(self, other: CanonicalRows) -> CanonicalRows:
         """The rows of both; which of them were given where is forgotten."""
-        pairs = ((getattr(self, name), getattr(other, name)) for name in ("X", "y", "weight", "key"))
+        pairs = ((getattr(self, name), getattr(other, name)) for name in _COLUMNS)
         both = CanonicalRows.of(*(np.concatenate(pair) for pair in pairs))
-        return CanonicalRows(both.X, both.y, both.weight, both.key, both.index[:0])
+        return replace(both, index=both.index[:0])
 
 
 def _equal(X: FloatArray, y: IntArray, where: IntArray) -> npt.NDArray[np.bool_]:
@@ -181,6 +213,70 @@ def _by_content(X: FloatArray, y: IntArray, key: IntArray) -> IntArray:
             rows = order[tied]
             order[tied] = rows[np.lexsort((y[rows], *X[rows].T, key[rows]))]
     return order
+
+
+# --- Whether equal rows are one row given several times: no other row then comes near to them (section 5).
+
+
+# Copies that are fewer, in all or as a share of the rows, change little in what is foretold.
+_FEWEST_COPIES = 8
+_LEAST_SHARE = 0.05
+# Rows that come back more often than this on average have few values to take.
+_MOST_TIMES = 10
+# Rows are near if they agree in columns that hold this share of what all columns tell.
+_NEAR = 0.5
+# Repeated rows that are looked at, and comparisons of numbers that this may take.
+_JUDGES = 256
+_COMPARISONS = 200_000_000
+
+
+class RepeatedRowsWarning(UserWarning):
+    """Rows repeat as chance does not repeat them."""
+
+
+def beyond_chance(rows: CanonicalRows) -> bool:
+    """Whether rows repeat that chance would sooner have brought near to each other than repeated.
+
+    Where two rows agree by chance, because columns take few values, other rows agree
+    in part, and those are more. Where rows were copied or drawn with replacement there are
+    copies and nothing in between. So a repeated row is a copy if fewer other rows
+    are near to it than equal to it, and rows are copied if most of those that repeat are copies.
+
+    Parameters
+    ----------
+    rows : CanonicalRows
+        All distinct rows of a fit.
+    """
+    n_distinct, n_rows = len(rows.count), int(rows.count.sum())
+    fewest = max(_FEWEST_COPIES, _LEAST_SHARE * n_rows)
+    if n_rows - n_distinct < fewest or n_rows > _MOST_TIMES * n_distinct:
+        return False
+    tells = _tells(rows.X)
+    used = np.flatnonzero(tells > 0)
+    if len(used) < 2:  # in a single column nothing is half equal
+        return False
+    repeated = np.flatnonzero(rows.count > 1)
+    repeated = repeated[: min(_JUDGES, max(1, _COMPARISONS // (n_distinct * len(used))))]
+    near = np.array([_near(rows, int(n), used, tells) for n in repeated])
+    return bool(np.mean(near < rows.count[repeated] - 1) > 0.5)
+
+
+def _tells(X: FloatArray) -> FloatArray:
+    """What it tells that two different rows agree in a column: minus the logarithm of how often they do."""
+    pairs = len(X) * (len(X) - 1) / 2
+    sizes = (np.unique(column, return_counts=True)[1].astype(np.float64) for column in X.T)
+    agreeing = np.array([(n * (n - 1)).sum() / 2 for n in sizes])
+    tells: FloatArray = np.log((1.0 + pairs) / (1.0 + agreeing))
+    return tells
+
+
+def _near(rows: CanonicalRows, n: int, used: IntArray, tells: FloatArray) -> int:
+    """How many other rows are near to a row; one of another label may be equal in all columns."""
+    agreed = np.zeros(len(rows.count))
+    for d in used:
+        agreed += tells[d] * (rows.X[:, d] == rows.X[n, d])
+    agreed[n] = 0.0
+    return int(rows.count[agreed >= _NEAR * tells[used].sum()].sum())
 
 
 # --- Standardisation that respects weights and does not care about units.

@@ -174,15 +174,16 @@ def train(
     """
     X = torch.as_tensor(scaler.transform(data.X)).to(options.device, options.dtype)
     y = torch.as_tensor(data.y).to(options.device)
-    weight = torch.as_tensor(data.weight).to(options.device, options.dtype)
+    weight, unit = (torch.as_tensor(a).to(options.device, options.dtype) for a in (data.weight, data.unit))
     key = torch.as_tensor(data.key).to(options.device)
+    group = None if data.group is None else torch.as_tensor(data.group).to(options.device)
     kernel = options.kernel
     if start is None:
         params, Z, q = kernel.init(X), options.select_inducing(X, weight, options.n_inducing), None
     else:
         loaded = start.on(options.device, options.dtype)
         params, Z, q = loaded.params, loaded.Z, Natural.of(loaded.q)
-    job = _Job(X, y, weight, key, kernel, params, Z, n_classes, options, q, population)
+    job = _Job(X, y, weight, unit, key, group, kernel, params, Z, n_classes, options, q, population)
     if options.hyperparameters == "fixed" or METHODS[options.inference].learns_kernel:
         return job.posterior(None, progress)
 
@@ -200,7 +201,9 @@ class _Job:
     X: Tensor
     y: Tensor
     weight: Tensor
+    unit: Tensor
     key: Tensor
+    group: Tensor | None
     kernel: Kernel
     params: Params
     Z: Tensor
@@ -238,7 +241,8 @@ class _Job:
 
     def rows(self, params: Params, Z: Tensor) -> TrainingRows:
         """All rows under some kernel parameters and inducing points."""
-        return TrainingRows(self.X, self.y, self.weight, self.key, self.kernel, params, Z, self.n_classes)
+        columns = self.X, self.y, self.weight, self.unit, self.key
+        return TrainingRows(*columns, self.kernel, params, Z, self.n_classes, self.group)
 
     def learned(self, progress: Progress) -> Learned:
         """Learn the kernel on a sample of the rows, with fewer inducing points if there are many."""
@@ -252,7 +256,8 @@ class _Job:
             learn_inducing=settings.learn_inducing,
             level_scale=defaults.LEVEL_SCALE,
         )
-        sample = learning_sample(self.X, self.y, self.weight, self.n_classes, self.n_rows, self.total_weight)
+        columns = self.X, self.y, self.weight, self.unit
+        sample = learning_sample(*columns, self.n_classes, self.n_rows, self.total_weight)
         Z = self.Z
         most = defaults.sizes(self.n_rows).learning_inducing
         if not settings.learn_inducing and Z.shape[0] > most:

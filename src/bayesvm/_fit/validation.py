@@ -238,6 +238,18 @@ def check_weights(sample_weight: Any, n_rows: int, where: str = "sample_weight")
     return weight
 
 
+def check_groups(groups: Any, n_rows: int) -> npt.NDArray[np.int64]:
+    """Numbers of the groups of the rows, from zero, from labels of any sortable type."""
+    found = np.asarray(groups)
+    if found.shape != (n_rows,):
+        raise ValueError(f"groups has the shape {found.shape}; expected one label for each of {n_rows} rows")
+    check_labels(found, "groups")
+    labels, number = np.unique(found, return_inverse=True)
+    if len(labels) < 2:
+        raise ValueError("groups holds one group: without it no row is left")
+    return number.astype(np.int64)
+
+
 def drawn_seed(random_state: Any) -> int:
     """A seed from what scikit-learn takes as a random state."""
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

@@ -65,20 +65,24 @@ class TrainingRows:
 
     Attributes
     ----------
-    X, y, weight, key : Tensor
-        Rows (N, D), class indices, weights and content keys (N,).
+    X, y, weight, unit, key : Tensor
+        Rows (N, D), class indices, weights, what leave-one-out leaves out of them, and content keys (N,).
     kernel, params, Z : the covariance and the inducing points (P, D)
     n_classes : int
+    group : Tensor of shape (N,) or None
+        Numbers of the groups that leave-one-out leaves out together.
     """
 
     X: Tensor
     y: Tensor
     weight: Tensor
+    unit: Tensor
     key: Tensor
     kernel: Kernel
     params: Params
     Z: Tensor
     n_classes: int
+    group: Tensor | None = None
     Lz: Tensor = field(init=False)
     _cache: dict[str, Features] = field(init=False, default_factory=dict, repr=False)
 
@@ -127,18 +131,19 @@ class TrainingRows:
 
     def first(self, n: int) -> TrainingRows:
         """The first rows with weights that stand for all; they are a random sample, being canonical."""
-        scale = self.weight.sum() / self.weight[:n].sum()
-        return replace(self, X=self.X[:n], y=self.y[:n], weight=scale * self.weight[:n], key=self.key[:n])
+        return self.head(n).standing_for(float(self.weight.sum()))
 
     def head(self, n: int) -> TrainingRows:
         """The first rows with their own weights."""
         if n >= len(self):
             return self
-        return replace(self, X=self.X[:n], y=self.y[:n], weight=self.weight[:n], key=self.key[:n])
+        first = {name: getattr(self, name)[:n] for name in ("X", "y", "weight", "unit", "key")}
+        return replace(self, group=None if self.group is None else self.group[:n], **first)
 
     def standing_for(self, total: float) -> TrainingRows:
         """The same rows with weights that add up to a total."""
-        return replace(self, weight=self.weight * (total / self.weight.sum()))
+        scale = total / self.weight.sum()
+        return replace(self, weight=scale * self.weight, unit=scale * self.unit)
 
     def batch(self, index: Tensor) -> Block:
         """Chosen rows as a block."""

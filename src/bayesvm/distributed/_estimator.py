@@ -167,7 +167,7 @@ class DaskBayesianSVC(BayesianSVC):
     """
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -179,14 +179,18 @@ class DaskBayesianSVC(BayesianSVC):
             Class labels. Blocks correspond to those of X, or can be made to
             because their sizes are known. A string names the column of X.
         sample_weight : likewise, or None
-            Weight two equals giving a row twice, weight zero leaving it out.
+            How much a row matters; weight zero leaves it out.
+        groups : array-like or None
+            Only where X is in memory, as for :meth:`bayesvm.BayesianSVC.fit`.
 
         Returns
         -------
         self
         """
         if not is_dask(X):
-            return super().fit(X, y, sample_weight)
+            return super().fit(X, y, sample_weight, groups)
+        if groups is not None:
+            raise ValueError("groups takes an array or data frame in memory, and X is one of Dask")
         fit_chunks(self, _engine(X, y, sample_weight))
         return self
 

@@ -81,6 +81,7 @@ def training_rows(problem: Problem) -> TrainingRows:
         X=X,
         y=torch.as_tensor(problem.y).long(),
         weight=torch.ones(len(X), dtype=X.dtype),
+        unit=torch.ones(len(X), dtype=X.dtype),
         key=torch.arange(len(X)),
         kernel=kernel,
         params=kernel.init(X),

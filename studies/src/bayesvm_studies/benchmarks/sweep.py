@@ -84,7 +84,9 @@ class SweepProblem:
         n = min(len(y), max(_SAMPLE_ROWS, 4 * C))
         X_n, weight = rows.X[:n], rows.weight[:n] * (len(y) / n)
         Z = choose_inducing(X_n, weight, P)
-        sample = TrainingRows(X_n, rows.y[:n], weight, rows.key[:n], function, function.init(X_n), Z, C)
+        sample = TrainingRows(
+            X_n, rows.y[:n], weight, weight, rows.key[:n], function, function.init(X_n), Z, C
+        )
         base = Natural.prior(C, sample.Lz)
         natural, q = base.posterior(True)
         for k in range(4):
@@ -135,7 +137,7 @@ def softmax_svgp_step(problem: SweepProblem, n_rows: int) -> Callable[[], object
     """A step of SVGPClassifier with the softmax likelihood on the first rows of a problem."""
     known = problem.sample
     X, y, weight, key = (column[:n_rows] for column in problem.rows)
-    rows = TrainingRows(X, y, weight, key, known.kernel, known.params, known.Z, known.n_classes)
+    rows = TrainingRows(X, y, weight, weight, key, known.kernel, known.params, known.Z, known.n_classes)
     prior = Natural.prior(known.n_classes, rows.Lz)
     settings = Settings(rate=0.01, natural_rate=0.1, learn_kernel=True, learn_inducing=True)
     with torch.enable_grad():
