@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bayesvm._chains import to_arviz as to_arviz
     from bayesvm._compiled.predictor import CompiledPredictor as CompiledPredictor
     from bayesvm._guarantees import TooFewRowsWarning as TooFewRowsWarning
+    from bayesvm._judgement import NothingLearnedWarning as NothingLearnedWarning
     from bayesvm._linear import LinearBayesianSVC as LinearBayesianSVC
     from bayesvm._persistence import load as load
     from bayesvm._persistence import save as save
@@ -31,6 +32,7 @@ else:
             "_chains": ["to_arviz"],
             "_compiled.predictor": ["CompiledPredictor"],
             "_guarantees": ["TooFewRowsWarning"],
+            "_judgement": ["NothingLearnedWarning"],
             "_linear": ["LinearBayesianSVC"],
             "_persistence": ["load", "save"],
             "_prediction": ["Uncertainty"],

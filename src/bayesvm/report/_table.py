@@ -26,6 +26,7 @@ from bayesvm._formatting import (
 from bayesvm.report._figures import Bar, bars_of
 from bayesvm.report._pitfall import SEVERITIES, Pitfall
 from bayesvm.report._pitfalls import as_seen
+from bayesvm.report._quality import verdict_of
 
 if TYPE_CHECKING:
     import pandas
@@ -148,7 +149,10 @@ def relevance_section(fit: TableFit) -> SimpleNamespace:
     if shown < len(names):
         rest = percent(float(shares[shown:].sum()))
         bars.append(Bar(f"{count(len(names) - shown)} other columns", 0.0, f"{rest} together", rest=True))
-    return SimpleNamespace(lead=_relevance_lead(names, shares.tolist()), bars=bars, names=names)
+    lead = _relevance_lead(names, shares.tolist())
+    if verdict_of(fit).empty:
+        lead = f"{lead} But no column is known to matter: its probabilities are no better than the class frequencies."
+    return SimpleNamespace(lead=lead, bars=bars, names=names)
 
 
 def _relevance_lead(names: tuple[str, ...], shares: list[float]) -> str:
@@ -184,9 +188,12 @@ class _Mistakes:
 
     found: int
     expected: float
+    empty: bool  # whether confidence says nothing
 
     @property
     def clearly_too_many(self) -> bool:
+        if self.empty:
+            return False
         by_luck = self.expected + CLEAR_DEVIATIONS * max(self.expected, 0.5) ** 0.5
         return self.found > max(by_luck, CLEAR_FACTOR * self.expected)
 
@@ -212,6 +219,7 @@ def rows_section(fit: TableFit, columns: Sequence[str]) -> SimpleNamespace:
     mistakes = _Mistakes(
         found=int((surely_wrong >= CONFIDENT).sum()),
         expected=float((1.0 - confidence[confidence >= CONFIDENT]).sum()),
+        empty=verdict_of(fit).empty,
     )
     unsure = _smallest(confidence, ROWS_SHOWN)
     suspect = _smallest(-surely_wrong, ROWS_SHOWN)
