@@ -82,8 +82,8 @@ def too_few_rows(n_rows: int, max_error: float, confidence: float) -> str:
     if n_rows >= needed:
         return ""
     return (
-        f"max_error={max_error:g} with confidence={confidence:g} takes at least {needed} calibration rows, so "
-        f"no row is answered; the smallest rate that {n_rows} can promise is "
+        f"max_error={max_error:g} with confidence={confidence:g} takes at least {needed} calibration rows, "
+        f"so no row is answered; the smallest rate that {n_rows} can promise is "
         f"{_rounded_up(smallest_rate(n_rows, confidence))}"
     )
 

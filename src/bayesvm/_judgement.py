@@ -58,9 +58,9 @@ class Gain(NamedTuple):
         """What a user should be told where it is not certain; ``rows`` says on which rows."""
         charge = f", less {number(self.charge)} for what was fitted to these rows" if self.charge else ""
         return plain(
-            f"the probabilities are no better than the class frequencies, as far as {rows} can tell: their log-loss is "
-            f"{number(self.log_loss)} and that of the frequencies {number(self.of_frequencies)}{charge}; the standard error of "
-            f"the difference is {number(self.error)}. The columns may say nothing about the classes, or the "
+            f"the probabilities are no better than the class frequencies, as far as {rows} can tell: their "
+            f"log-loss is {number(self.log_loss)} and that of the frequencies {number(self.of_frequencies)}"
+            f"{charge}; the standard error of the difference is {number(self.error)}. The columns may say nothing about the classes, or the "
             "rows are too few"
         )
 

@@ -257,17 +257,15 @@ class FitSummary:
         return rows
 
     def _promise(self, threshold: float) -> list[Row]:
-        if not self.fit.promises or math.isinf(threshold):
+        held = self.fit.heldout
+        if held is None or not self.fit.promises or math.isinf(threshold):
             return []
         from bayesvm.tables._predictions import PROMISED_WITH
 
-        rest = (
-            f"{count_of(len(self.fit.heldout.labels), 'row')} held out, which the model has not learned from"
-        )
         return [
             ("at most", f"{100 * self.max_error:g} % of the answers to new rows like these are wrong"),
             ("with", f"probability {PROMISED_WITH:g} over the draw of the rows held out"),
-            ("rests on", rest),
+            ("rests on", f"{count_of(len(held.labels), 'row')} held out, which the model did not learn from"),
         ]
 
     def _files(self) -> list[Row]:

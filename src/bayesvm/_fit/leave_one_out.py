@@ -320,7 +320,7 @@ def _nothing_foretold(calibration: Calibration) -> LeaveOneOutSummary:
 
 def _masses(rows: TrainingRows) -> FloatArray:
     weight = rows.weight.to(torch.float64).cpu().numpy()
-    return np.bincount(rows.y.cpu().numpy(), weights=weight, minlength=rows.n_classes)
+    return np.asarray(np.bincount(rows.y.cpu().numpy(), weight, rows.n_classes), dtype=np.float64)
 
 
 def _enough(trained: Trained, n_rows: int) -> Tensor | None:

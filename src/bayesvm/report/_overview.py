@@ -77,9 +77,8 @@ def _sentence(judged: Evaluation) -> str:
 def _comparison(verdict: Verdict) -> tuple[str, str]:
     """How the answers compare with always giving the same one, and the mark for it."""
     judged = verdict.judged
-    guess = (
-        f"always answering {quoted(judged.majority)}, which is right for {percent(judged.baseline_accuracy)}"
-    )
+    baseline = percent(judged.baseline_accuracy)
+    guess = f"always answering {quoted(judged.majority)}, which is right for {baseline}"
     if verdict.answers == "worse":
         return f"That is worse than {guess}: do not use its answers.", "poor"
     if verdict.answers == "unclear":

@@ -141,9 +141,9 @@ def quality_section(fit: TableFit) -> SimpleNamespace:
     )
     typical = percent(np.exp(-judged.log_loss.value))
     return SimpleNamespace(
-        lead=f"By {judged.rows_in_words} it is right for {percent(judged.accuracy.value)}, and the true class "
-        f"typically had a probability of {typical}. The range below each figure says how far chance could have "
-        "moved it.",
+        lead=f"By {judged.rows_in_words} it is right for {percent(judged.accuracy.value)}, and the true "
+        f"class typically had a probability of {typical}. The range below each figure says how far chance "
+        "could have moved it.",
         heads=(*(_head(e) for e in evaluations), ("without a model", _head(judged)[0])),
         measures=measures,
         agreement=_agreement(fit),

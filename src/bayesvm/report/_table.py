@@ -151,7 +151,9 @@ def relevance_section(fit: TableFit) -> SimpleNamespace:
         bars.append(Bar(f"{count(len(names) - shown)} other columns", 0.0, f"{rest} together", rest=True))
     lead = _relevance_lead(names, shares.tolist())
     if verdict_of(fit).empty:
-        lead = f"{lead} But no column is known to matter: its probabilities are no better than the class frequencies."
+        lead += (
+            " But no column is known to matter: its probabilities are no better than the class frequencies."
+        )
     return SimpleNamespace(lead=lead, bars=bars, names=names)
 
 
@@ -275,13 +277,17 @@ def _unsure_lead(judged: Evaluation, confidence: npt.NDArray[Any], unsure: npt.N
 def _suspect_lead(mistakes: _Mistakes) -> str:
     if not mistakes.found:
         return "Where the model disagrees with the table, it does so without confidence: nothing to check."
-    judgement = "most of them are probably just unusual"
+    judgement = "so most of them are probably just unusual"
+    if mistakes.empty:
+        judgement = "but its probabilities are not to be relied on, and this says nothing about the labels"
     if mistakes.clearly_too_many:
-        judgement = "some of these labels may well be mistakes, unless the model is surer than it should be"
+        judgement = (
+            "so some of these labels may well be mistakes, unless the model is surer than it should be"
+        )
     return (
         f"For {plural(mistakes.found, 'row')} the model is at least {percent(CONFIDENT)} sure of another "
         f"answer than the table gives. If every label were right, {mistakes.by_chance} would be expected by "
-        f"chance, so {judgement}. Check them against your source."
+        f"chance, {judgement}. Check them against your source."
     )
 
 

@@ -1,6 +1,6 @@
 """Fitting a table: once with rows held out, to judge the model, and then to all rows.
 
-A model that is to promise an error rate is the first one: the rows that promise must not be among those it learned from.
+A model that is to promise an error rate is the first one, since it has not learned from the rows that promise.
 """
 
 from __future__ import annotations
@@ -389,8 +389,8 @@ def warn_of_split(holdout: float, n_rows: int, judged: Pipeline | None) -> None:
         )
     if judged is not None and 2 * judged["columns"].n_rows_ < n_rows:
         _warn(
-            f"the model that is judged learned from {judged['columns'].n_rows_} of {n_rows} rows only, so the "
-            "held-out figures are worse than those of the final one; hold out less"
+            f"the model that is judged learned from {judged['columns'].n_rows_} of {n_rows} rows only, so "
+            "the held-out figures are worse than those of the final one; hold out less"
         )
 
 

@@ -106,14 +106,14 @@ def abstention_threshold(pipeline: Pipeline, max_error: float) -> float:
 
 
 def cannot_promise(pipeline: Pipeline, max_error: float) -> str:
-    """Why rows kept apart to promise rates cannot promise this one; empty if they can, or if there are none."""
+    """Why rows kept apart to promise rates cannot promise this one; else, or without such rows, empty."""
     calibration = calibration_of(pipeline)
     if calibration is None or math.isfinite(abstention_threshold(pipeline, max_error)):
         return ""
     n = len(calibration[0])
     return too_few_rows(n, max_error, PROMISED_WITH) or (
-        f"max_error={max_error:g} cannot be promised, so no row is answered: even among the surest of the {n} "
-        "rows held out too many answers are wrong"
+        f"max_error={max_error:g} cannot be promised, so no row is answered: even among the surest of the "
+        f"{n} rows held out too many answers are wrong"
     )
 
 
