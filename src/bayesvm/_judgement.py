@@ -60,8 +60,8 @@ class Gain(NamedTuple):
         return plain(
             f"the probabilities are no better than the class frequencies, as far as {rows} can tell: their "
             f"log-loss is {number(self.log_loss)} and that of the frequencies {number(self.of_frequencies)}"
-            f"{charge}; the standard error of the difference is {number(self.error)}. The columns may say nothing about the classes, or the "
-            "rows are too few"
+            f"{charge}; the standard error of the difference is {number(self.error)}. The columns may say "
+            "nothing about the classes, or the rows are too few"
         )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from bayesvm._formatting import between, count, percent, plural, quoted, rate, shorten, tied
 from bayesvm._version import __version__
 from bayesvm.report._figures import training_figure
-from bayesvm.report._quality import Verdict, verdict_of
+from bayesvm.report._quality import ModelVerdict, verdict_of
 
 if TYPE_CHECKING:
     from bayesvm.report._pitfall import Pitfall
@@ -74,7 +74,7 @@ def _sentence(judged: Evaluation) -> str:
     return f"{start} ({percent(share.value)}; {between(share.low, share.high)} would not surprise us)."
 
 
-def _comparison(verdict: Verdict) -> tuple[str, str]:
+def _comparison(verdict: ModelVerdict) -> tuple[str, str]:
     """How the answers compare with always giving the same one, and the mark for it."""
     judged = verdict.judged
     baseline = percent(judged.baseline_accuracy)

@@ -53,7 +53,7 @@ Probabilities = Literal["empty", "unclear", "too sure", "too modest", "true"]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ModelVerdict:
     """What rows say of the model: of its answers, and of its probabilities.
 
     Attributes
@@ -77,11 +77,11 @@ class Verdict:
         return self.probabilities == "empty"
 
 
-def verdict_of(fit: TableFit) -> Verdict:
+def verdict_of(fit: TableFit) -> ModelVerdict:
     """The one judgement of a report: held-out rows, where there are enough, before leave-one-out."""
     judged = fit.judged
     reliable = judged if _width(judged) <= TOO_WIDE else for_details(fit)
-    return Verdict(_answers(judged), _probabilities(judged, reliable), judged, reliable)
+    return ModelVerdict(_answers(judged), _probabilities(judged, reliable), judged, reliable)
 
 
 def _answers(judged: Evaluation) -> Answers:
@@ -217,7 +217,7 @@ def reliability_section(fit: TableFit) -> SimpleNamespace:
     )
 
 
-def _reliability_lead(verdict: Verdict) -> str:
+def _reliability_lead(verdict: ModelVerdict) -> str:
     rows = verdict.judged if verdict.empty else verdict.reliable
     sure, right = float(rows.proba.max(1).mean()), rows.accuracy.value
     numbers = f"by {rows.rows_in_words} it was {percent(sure)} sure on average and {percent(right)} right"

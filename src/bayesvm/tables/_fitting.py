@@ -1,6 +1,6 @@
 """Fitting a table: once with rows held out, to judge the model, and then to all rows.
 
-A model that is to promise an error rate is the first one, since it has not learned from the rows that promise.
+A model that is to promise an error rate is the first one: it has not learned from the rows that promise.
 """
 
 from __future__ import annotations
