@@ -51,7 +51,7 @@ class Gain(NamedTuple):
 
     @property
     def is_certain(self) -> bool:
-        """Whether it is more than two standard errors; not so where nothing is known."""
+        """Whether it is more than two standard errors (eq. 6.20); not so where nothing is known."""
         return self.value > _STANDARD_ERRORS * self.error
 
     def doubt(self, rows: str) -> str:

@@ -323,10 +323,12 @@ def test_bundled_table_is_told_well():
 
 # Rates that held-out rows promise.
 
+PROMISED = 0.3
+
 
 @pytest.fixture(scope="module")
 def promising(table):
-    return fit_table(table, "species", holdout=0.4, max_error=0.1, model_options=FAST)
+    return fit_table(table, "species", holdout=0.4, max_error=PROMISED, model_options=FAST)
 
 
 def test_the_model_that_promises_has_not_seen_the_rows_that_promise(promising, table, tmp_path):
@@ -335,13 +337,13 @@ def test_the_model_that_promises_has_not_seen_the_rows_that_promise(promising, t
     assert not set(fit.leave_one_out.rows) & set(fit.heldout.rows)
     model, held = fit.pipeline["model"], fit.table.iloc[fit.heldout.rows]
     calibration = fit.pipeline[:-1].transform(held), fit.heldout.labels
-    threshold = model.abstention_threshold(0.1, 0.9, calibration)
-    assert threshold != model.abstention_threshold(0.1)
-    assert fit.abstention_threshold(fit.heldout, 0.1) == threshold
-    assert fit.abstention_threshold(fit.leave_one_out, 0.1) == threshold
+    threshold = model.abstention_threshold(PROMISED, 0.9, calibration)
+    assert threshold not in (np.inf, model.abstention_threshold(PROMISED))
+    assert fit.abstention_threshold(fit.heldout, PROMISED) == threshold
+    assert fit.abstention_threshold(fit.leave_one_out, PROMISED) == threshold
     again = load(save(fit.pipeline, tmp_path / "model.skops"))
-    assert abstention_threshold(again, 0.1) == threshold
-    asked = predict_table(again, table, max_error=0.1)
+    assert abstention_threshold(again, PROMISED) == threshold
+    asked = predict_table(again, table, max_error=PROMISED)
     np.testing.assert_array_equal(asked["ask_a_person"], asked["probability"] < threshold)
 
 
@@ -349,7 +351,7 @@ def test_a_rate_that_cannot_be_promised_is_said_with_what_it_takes(promising, ta
     n = len(promising.heldout.labels)
     with pytest.warns(TooFewRowsWarning, match=rf"takes at least 230 .* that {n} can promise is 0\.0"):
         assert predict_table(promising.pipeline, table, max_error=0.01)["ask_a_person"].all()
-    with pytest.warns(TooFewRowsWarning, match=r"a share of 0.2 is enough of a table of 1150 rows"):
+    with pytest.warns(TooFewRowsWarning, match=r"at holdout=0.2 the table must have some 1150 rows"):
         fit_table(table, "species", max_error=0.01, model_options=FAST)
     with pytest.raises(TableError, match="holdout above 0"):
         fit_table(table, "species", holdout=0, max_error=0.1)

@@ -396,11 +396,12 @@ def warn_of_split(holdout: float, n_rows: int, judged: Pipeline | None) -> None:
 
 def warn_of_promise(pipeline: Pipeline, max_error: float, holdout: float) -> None:
     """Warn if the held-out rows cannot promise the rate, and say how many rows it takes."""
-    problem = cannot_promise(pipeline, max_error)
+    problem, needed = cannot_promise(pipeline, max_error), rows_needed(max_error, PROMISED_WITH)
+    calibration = calibration_of(pipeline)
+    if problem and calibration is not None and len(calibration[0]) < needed:
+        problem += f"; at holdout={holdout:g} the table must have some {math.ceil(needed / holdout)} rows"
     if problem:
-        rows = math.ceil(rows_needed(max_error, PROMISED_WITH) / holdout)
-        advice = f"; a share of {holdout:g} is enough of a table of {rows} rows, if none of them is wrong"
-        warnings.warn(problem + advice, TooFewRowsWarning, stacklevel=3)
+        warnings.warn(problem, TooFewRowsWarning, stacklevel=3)
 
 
 def _warn(message: str) -> None:
