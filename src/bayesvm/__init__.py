@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bayesvm._compiled.predictor import CompiledPredictor as CompiledPredictor
     from bayesvm._fit.rows import RepeatedRowsWarning as RepeatedRowsWarning
     from bayesvm._guarantees import TooFewRowsWarning as TooFewRowsWarning
+    from bayesvm._judgement import NothingLearnedWarning as NothingLearnedWarning
     from bayesvm._linear import LinearBayesianSVC as LinearBayesianSVC
     from bayesvm._persistence import load as load
     from bayesvm._persistence import save as save
@@ -33,6 +34,7 @@ else:
             "_compiled.predictor": ["CompiledPredictor"],
             "_fit.rows": ["RepeatedRowsWarning"],
             "_guarantees": ["TooFewRowsWarning"],
+            "_judgement": ["NothingLearnedWarning"],
             "_linear": ["LinearBayesianSVC"],
             "_persistence": ["load", "save"],
             "_prediction": ["Uncertainty"],

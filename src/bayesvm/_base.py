@@ -24,14 +24,13 @@ from bayesvm._fit.train import Options
 from bayesvm._fit.validation import check_at_hand, drawn_seed
 from bayesvm._guarantees import (
     TooFewRowsWarning,
-    certified_threshold,
     confidence_threshold,
     conformal_quantile,
     prediction_sets,
-    rows_needed,
-    smallest_rate,
-    threshold_grid,
+    promised_threshold,
+    too_few_rows,
 )
+from bayesvm._judgement import Gain, NothingLearnedWarning
 from bayesvm._model import FittedKernel, LoadedModel, Model, relevance, torch_dtype
 from bayesvm._prediction import Uncertainty
 from bayesvm._top_k import TopK
@@ -55,6 +54,7 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     loo_correct_: FloatArray
     loo_label_proba_: FloatArray
     loo_weight_: FloatArray
+    loo_gain_: tuple[float, ...]
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
@@ -88,9 +88,22 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         Returns
         -------
         self
+
+        Warns
+        -----
+        NothingLearnedWarning
+            If leave-one-out finds the class probabilities no better than the
+            class frequencies (eq. 6.20).
         """
         fit_estimator(self, X, y, sample_weight, groups)
+        self._warn_if_nothing_learned()
         return self
+
+    def _warn_if_nothing_learned(self) -> None:
+        gain = Gain(*self.loo_gain_)
+        if math.isfinite(gain.value) and not gain.is_certain:
+            message = gain.doubt("leave-one-out of the training rows")
+            warnings.warn(message, NothingLearnedWarning, stacklevel=levels_to_caller())
 
     def _check(self) -> None:
         """Raise ValueError for invalid arguments."""
@@ -273,17 +286,13 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if calibration is None:
             return confidence_threshold(self.loo_confidence_, self.loo_correct_, self.loo_weight_, max_error)
         model, X, label = self._held_out(calibration)
-        n, needed = len(X), rows_needed(max_error, confidence)
-        if n < needed:
-            rate = _rounded_up(smallest_rate(n, confidence))
-            _warn_of_few(
-                f"max_error={max_error:g} with confidence={confidence:g} takes at least {needed} calibration "
-                f"rows, so no row is answered; the smallest rate that {n} can promise is {rate}"
-            )
+        problem = too_few_rows(len(X), max_error, confidence)
+        if problem:
+            _warn_of_few(problem)
             return math.inf
-        grid = threshold_grid(self.loo_confidence_, self.loo_weight_, n, needed)
+        foretold, sure = (self.loo_confidence_, self.loo_weight_), _top_k.largest_probability(model, X)
         correct = _top_k.most_probable(model, X) == label
-        return certified_threshold(grid, _top_k.largest_probability(model, X), correct, max_error, confidence)
+        return promised_threshold(foretold, sure, correct, max_error, confidence)
 
     def predict_set(
         self, X: Any, coverage: float = 0.9, calibration: tuple[Any, Any] | None = None
@@ -440,12 +449,6 @@ def _check_inside(name: str, value: Any) -> None:
     """Raise ValueError unless the value lies between 0 and 1."""
     if not isinstance(value, numbers.Real) or not 0.0 < float(value) < 1.0:
         raise ValueError(f"{name}={value!r} is not valid; it must lie between 0 and 1")
-
-
-def _rounded_up(rate: float) -> str:
-    """Three digits of a rate, never less than it."""
-    unit = 10.0 ** (math.floor(math.log10(rate)) - 2)
-    return f"{min(1.0, math.ceil(rate / unit) * unit):.3g}"
 
 
 def _warn_of_few(message: str) -> None:

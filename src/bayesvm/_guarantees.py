@@ -76,6 +76,24 @@ def rows_needed(max_error: float, confidence: float) -> int:
     return math.ceil(math.log1p(-confidence) / math.log1p(-max_error) - _ROUNDING)
 
 
+def too_few_rows(n_rows: int, max_error: float, confidence: float) -> str:
+    """Why so many calibration rows cannot promise the rate, and what they can; empty if they can."""
+    needed = rows_needed(max_error, confidence)
+    if n_rows >= needed:
+        return ""
+    return (
+        f"max_error={max_error:g} with confidence={confidence:g} takes at least {needed} calibration rows, "
+        f"so no row is answered; the smallest rate that {n_rows} can promise is "
+        f"{_rounded_up(smallest_rate(n_rows, confidence))}"
+    )
+
+
+def _rounded_up(rate: float) -> str:
+    """Three digits of a rate, never less than it."""
+    unit = 10.0 ** (math.floor(math.log10(rate)) - 2)
+    return f"{min(1.0, math.ceil(rate / unit) * unit):.3g}"
+
+
 def threshold_grid(confidence: FloatArray, weight: FloatArray, n_rows: int, needed: int) -> FloatArray:
     """Thresholds to test on ``n_rows`` calibration rows, strictest first (eq. 6.15).
 
@@ -130,6 +148,25 @@ def certified_threshold(
             break
         passed = float(threshold)
     return passed
+
+
+def promised_threshold(
+    foretold: tuple[FloatArray, FloatArray],
+    confidence: FloatArray,
+    correct: BoolArray,
+    max_error: float,
+    level: float,
+) -> float:
+    """Confidence from which answers keep a rate, by enough calibration rows (eqs. 6.15, 6.16); or infinity.
+
+    Parameters
+    ----------
+    foretold : tuple of ndarray of shape (M,)
+        Leave-one-out confidences of training rows, and their weights.
+    confidence, correct, max_error, level : see `certified_threshold`
+    """
+    grid = threshold_grid(*foretold, len(confidence), rows_needed(max_error, level))
+    return certified_threshold(grid, confidence, correct, max_error, level)
 
 
 # --- Sets of classes.

@@ -115,6 +115,11 @@ class BayesianSVC(AddsRows, LatentClassifier):
         posterior (there is then a warning, and no ``loo_proba_``). Of a
         random sample where there are more than 100 000 rows, or where
         ``loo_proba_`` would have more than 2e7 numbers.
+    loo_gain_ : tuple of four floats
+        ``loo_log_loss_``, the log-loss of the class frequencies, the standard
+        error of their difference, and what that is charged for the temperature
+        and the spread. Unless the rest exceeds two standard errors, ``fit``
+        gives a :class:`bayesvm.NothingLearnedWarning`.
     loo_label_proba_ : ndarray of shape (n_distinct_rows,)
         Leave-one-out probability of each label, of distinct rows in the fit's own order.
     loo_clipped_ : float

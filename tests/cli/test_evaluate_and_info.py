@@ -33,7 +33,7 @@ def test_evaluate(bayesvm, model, workshop):
         assert words in answer.out
     assert "is cow" in answer.out
     assert "said cow" in answer.out
-    facts = bayesvm("evaluate", model, workshop / "new.csv", "--json", "--max-error", 0.1).json
+    facts = bayesvm("evaluate", model, workshop / "new.csv", "--json", "--abstain", 0.1).json
     expected = evaluate_table(library.load(model), read_table(workshop / "new.csv"))
     assert facts["accuracy"]["value"] == expected.accuracy.value
     assert facts["log_loss"]["value"] == pytest.approx(expected.log_loss.value)

@@ -119,7 +119,7 @@ REFUSALS = [
     (["--target", "species", "--model", "a", "--report", "a"], "is --model already; give another name"),
     (["--target", "species", "--no-overwrite"], "'t.skops' exists; give another name"),
     (["--target", "species", "--report", "r.html", "--no-report"], "contradict each other"),
-    (["--target", "species", "--max-error", "1"], "--max-error 1 is not valid"),
+    (["--target", "species", "--abstain", "1"], "--abstain 1 is not valid"),
     (["--target", "species", "--holdout", "1"], "holdout=1.0 is not valid"),
     (["--target", "species", "--inducing", "0"], "Invalid value for '--inducing'"),
     (["--target", "species", "--holdout", "many"], "Invalid value for '--holdout'"),
@@ -258,7 +258,11 @@ def test_json_is_strict(bayesvm, here, monkeypatch):
     """A threshold that nothing reaches is infinite, which JSON does not know."""
     rng = np.random.default_rng(0)
     write_table(mixed_table(60)[["colour"]].assign(y=rng.choice(["u", "v"], 60)), here / "t.csv")
-    answer = bayesvm("fit", "t.csv", "--target", "y", "--json", "--no-report", "--max-error", 0.001)
+    answer = bayesvm("fit", "t.csv", "--target", "y", "--json", "--no-report", "--abstain", 0.001)
     facts = json.loads(answer.out, parse_constant=lambda name: pytest.fail(name))
     assert facts["abstention"]["threshold"] is None
     assert facts["abstention"]["answered"] == 0.0
+    assert facts["abstention"]["promised_with"] is None
+    assert any("takes at least 2302 calibration rows" in note for note in facts["notes"])
+    assert facts["better_than_frequencies"] is False
+    assert any("no better than the class frequencies" in note for note in facts["notes"])

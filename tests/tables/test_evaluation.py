@@ -19,7 +19,8 @@ def evaluation(n=200, n_classes=3, seed=0):
     classes = np.array(["ant", "bee", "cow", "dog"])[:n_classes]
     labels = rng.choice(classes, n)
     proba = rng.dirichlet(np.ones(n_classes), n)
-    return Evaluation(classes, labels, proba, np.arange(n), "new table", classes[0])
+    counts = np.arange(n_classes, 0, -1)
+    return Evaluation(classes, labels, proba, np.arange(n), "new table", counts)
 
 
 def test_figures_agree_with_scikit_learn():
@@ -46,7 +47,9 @@ def test_intervals_hold_the_value_and_shrink():
 
 def test_bootstrap_agrees_with_the_normal_interval_of_large_tables():
     large = evaluation(20_001)
-    small = Evaluation(large.classes, large.labels[1:], large.proba[1:], large.rows[1:], "new table", "ant")
+    small = Evaluation(
+        large.classes, large.labels[1:], large.proba[1:], large.rows[1:], "new table", large.counts
+    )
     assert list(small.log_loss) == pytest.approx(list(large.log_loss), rel=0.002)
 
 
@@ -59,14 +62,14 @@ def test_log_loss_covers_the_truth_as_often_as_it_says():
 
 def test_certain_and_wrong_stays_finite():
     e = Evaluation(
-        np.array([0, 1]), np.array([0, 1]), np.array([[0.0, 1.0], [0.0, 1.0]]), np.arange(2), "x", 0
+        np.array([0, 1]), np.array([0, 1]), np.array([[0.0, 1.0], [0.0, 1.0]]), np.arange(2), "x", np.ones(2)
     )
     assert np.isfinite(e.log_loss.value)
 
 
 def test_answered_rows():
     proba = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.5, 0.5]])
-    e = Evaluation(np.array([0, 1]), np.array([0, 1, 1, 0]), proba, np.arange(4), "x", 0)
+    e = Evaluation(np.array([0, 1]), np.array([0, 1, 1, 0]), proba, np.arange(4), "x", np.ones(2))
     share, accuracy = e.answered(0.8)
     assert (share, accuracy.value) == (0.5, 1.0)
     share, accuracy = e.answered(0.55)
@@ -77,7 +80,7 @@ def test_answered_rows():
 @pytest.mark.parametrize("classes", [["a", "b"], [0, 1], [False, True]])
 def test_dictionary_is_ready_for_json(classes):
     classes = np.array(classes)
-    e = Evaluation(classes, classes, np.eye(2) * 0.8 + 0.1, np.arange(2), "held out", classes[0])
+    e = Evaluation(classes, classes, np.eye(2) * 0.8 + 0.1, np.arange(2), "held out", np.ones(2))
     again = json.loads(json.dumps(e.as_dict()))
     assert again["classes"] == classes.tolist()
     assert again["accuracy"]["value"] == 1.0

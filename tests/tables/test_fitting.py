@@ -10,8 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesvm.tables import TableError, TableWarning, _fitting, example_table, fit_table, table_classifier
+from bayesvm import NothingLearnedWarning, TooFewRowsWarning, load, save
+from bayesvm.tables import (
+    TableError,
+    TableWarning,
+    _fitting,
+    example_table,
+    fit_table,
+    predict_table,
+    table_classifier,
+)
 from bayesvm.tables._fitting import equal_rows, held_out_rows
+from bayesvm.tables._predictions import abstention_threshold
 
 from .data import FAST, mixed_table
 
@@ -299,7 +309,7 @@ def test_notes_about_how_it_could_be_judged(table):
     with pytest.warns(TableWarning, match=r"learned from 12 of 118 rows only.*hold out less"):
         fit_table(table, "species", holdout=0.9, model_options=FAST)
     shuffled = table.assign(species=np.random.default_rng(0).permutation(table["species"]))
-    with pytest.warns(TableWarning, match=r"no better than without a model"):
+    with pytest.warns(NothingLearnedWarning, match=r"no better than the class frequencies.*24 rows held out"):
         fit_table(shuffled, "species", ignore=["id"], model_options=FAST)
 
 
@@ -309,3 +319,59 @@ def test_bundled_table_is_told_well():
     assert fit.heldout.accuracy.value > 0.85
     assert fit.leave_one_out.accuracy.value > 0.9
     assert fit.leave_one_out.log_loss.value < 0.2
+
+
+# Rates that held-out rows promise.
+
+PROMISED = 0.3
+
+
+@pytest.fixture(scope="module")
+def promising(table):
+    return fit_table(table, "species", holdout=0.4, max_error=PROMISED, model_options=FAST)
+
+
+def test_the_model_that_promises_has_not_seen_the_rows_that_promise(promising, table, tmp_path):
+    fit = promising
+    assert fit.pipeline is fit.heldout_pipeline
+    assert not set(fit.leave_one_out.rows) & set(fit.heldout.rows)
+    model, held = fit.pipeline["model"], fit.table.iloc[fit.heldout.rows]
+    calibration = fit.pipeline[:-1].transform(held), fit.heldout.labels
+    threshold = model.abstention_threshold(PROMISED, 0.9, calibration)
+    assert threshold not in (np.inf, model.abstention_threshold(PROMISED))
+    assert fit.abstention_threshold(fit.heldout, PROMISED) == threshold
+    assert fit.abstention_threshold(fit.leave_one_out, PROMISED) == threshold
+    again = load(save(fit.pipeline, tmp_path / "model.skops"))
+    assert abstention_threshold(again, PROMISED) == threshold
+    asked = predict_table(again, table, max_error=PROMISED)
+    np.testing.assert_array_equal(asked["ask_a_person"], asked["probability"] < threshold)
+
+
+def test_a_rate_that_cannot_be_promised_is_said_with_what_it_takes(promising, table):
+    n = len(promising.heldout.labels)
+    with pytest.warns(TooFewRowsWarning, match=rf"takes at least 230 .* that {n} can promise is 0\.0"):
+        assert predict_table(promising.pipeline, table, max_error=0.01)["ask_a_person"].all()
+    with pytest.warns(TooFewRowsWarning, match=r"at holdout=0.2 the table must have some 1150 rows"):
+        fit_table(table, "species", max_error=0.01, model_options=FAST)
+    with pytest.raises(TableError, match="holdout above 0"):
+        fit_table(table, "species", holdout=0, max_error=0.1)
+
+
+def test_enough_rows_may_have_too_many_errors_to_promise(promising, table, monkeypatch):
+    columns = promising.pipeline["columns"]
+    monkeypatch.setattr(columns, "calibration_", (np.full(300, 0.9), np.arange(300) % 5 > 0))
+    with pytest.warns(TooFewRowsWarning, match=r"even among the surest of the 300 rows held out"):
+        assert predict_table(promising.pipeline, table, max_error=0.1)["ask_a_person"].all()
+
+
+def test_why_there_is_no_leave_one_out(table, monkeypatch):
+    """Nothing foretold, or more than is kept: two reasons."""
+    job = _fitting._Job(table, np.asarray(table["species"]), "species", [], {}, ())
+    rows = np.arange(len(table))
+    model = fit_table(table, "species", model_options=FAST).pipeline
+    monkeypatch.setattr(model["model"], "loo_proba_", None)
+    with pytest.raises(TableError, match="too many to be kept; hold rows out"):
+        job.left_out(model, rows, None)
+    monkeypatch.setattr(model["model"], "loo_score_", np.nan)
+    with pytest.raises(TableError, match="to foretell anything; hold rows out"):
+        job.left_out(model, rows, None)

@@ -25,12 +25,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+# Error rate that is shown if none is asked for.
+USUAL_ERROR = 0.01
+
 Task = Callable[[], int]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-MaxError = Annotated[
-    float, typer.Option(metavar="SHARE", help="Target error rate among the rows that the model answers.")
-]
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="File that 'bayesvm fit', or bayesvm.save in Python, wrote.")
 ]
@@ -74,7 +74,14 @@ def fit(
     holdout: Annotated[
         float, typer.Option(metavar="SHARE", help="Share of rows to hold out for evaluation; 0 for none.")
     ] = 0.2,
-    max_error: MaxError = 0.01,
+    abstain: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Promise that at most this share of answers is wrong, by the rows held out, which the saved "
+            "model then does not learn from.",
+        ),
+    ] = None,
     ignore: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out; may be repeated.")
     ] = None,
@@ -97,7 +104,7 @@ def fit(
         report=report,
         no_report=no_report,
         holdout=holdout,
-        max_error=max_error,
+        abstain=abstain,
         ignore=tuple(ignore or ()),
         seed=seed,
         inducing=inducing,
@@ -116,7 +123,8 @@ def predict(
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="Add the column ask_a_person: without those rows at most this share of answers is wrong.",
+            help="Add the column ask_a_person: of the other answers at most this share is to be wrong; a "
+            "promise if the model comes from 'fit --abstain'.",
         ),
     ] = None,
     output: Annotated[
@@ -141,13 +149,16 @@ def predict(
 def evaluate(
     model: TableModelFile,
     table: TableFile = None,
-    max_error: MaxError = 0.01,
+    abstain: Annotated[
+        float,
+        typer.Option(metavar="SHARE", help="Show what the model answers if at most this share may be wrong."),
+    ] = USUAL_ERROR,
     as_json: AsJson = False,
 ) -> Task:
     """Evaluate a model on a table with known labels."""
     from bayesvm._cli.evaluate import evaluate_command
 
-    return partial(evaluate_command, model, table, max_error, as_json)
+    return partial(evaluate_command, model, table, abstain, as_json)
 
 
 @app.command()

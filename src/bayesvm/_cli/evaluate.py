@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 
 def evaluate_command(model: Path, table: Path | None, max_error: float, as_json: bool) -> int:
     """Evaluate a model on a table and print the figures."""
-    check_share("--max-error", max_error)
+    check_share("--abstain", max_error)
     with collected_notes() as notes, shown_progress() as steps:
         steps.start("Loading the model")
         from bayesvm._cli.models import open_model, open_table
         from bayesvm.tables import evaluate_table
+        from bayesvm.tables._predictions import abstention_threshold, cannot_promise
 
         loaded = open_model(model)
         if loaded.columns is None or loaded.columns.target is None:
@@ -48,7 +49,10 @@ def evaluate_command(model: Path, table: Path | None, max_error: float, as_json:
         rows = open_table(loaded, table)
         steps.start("Predicting")
         evaluation = evaluate_table(loaded.estimator, rows)
-    threshold = float(loaded.model.abstention_threshold(max_error))
+        threshold = abstention_threshold(loaded.estimator, max_error)
+        if not evaluation.gain.is_certain:
+            notes.append(evaluation.gain.doubt(evaluation.rows_in_words))
+        notes += filter(None, [cannot_promise(loaded.estimator, max_error)])
     if as_json:
         handed_over = abstention(evaluation, threshold, max_error)
         print_json({**evaluation.as_dict(), "abstention": handed_over, "notes": notes})

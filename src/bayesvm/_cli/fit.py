@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesvm._cli import DONE, INTERRUPTED
-from bayesvm._cli.app import check_place, check_share
+from bayesvm._cli.app import USUAL_ERROR, check_place, check_share
 from bayesvm._cli.terminal import (
     MOST_SHOWN,
     FitProgress,
@@ -49,7 +50,7 @@ class FitOptions:
     report: Path | None
     no_report: bool
     holdout: float
-    max_error: float
+    abstain: float | None
     ignore: tuple[str, ...]
     seed: int
     inducing: int | None
@@ -60,7 +61,9 @@ class FitOptions:
 
 def fit_command(options: FitOptions) -> int:
     """Fit, save, report and summarise."""
-    check_share("--max-error", options.max_error)
+    if options.abstain is not None:
+        check_share("--abstain", options.abstain)
+    max_error = USUAL_ERROR if options.abstain is None else options.abstain
     model_path, report_path = _outputs(options)
     saved = False
     try:
@@ -73,11 +76,13 @@ def fit_command(options: FitOptions) -> int:
 
             steps.start("Reading the table")
             table, target, source = _read(options)
-            titles = ["Trial fit", "Final fit"] if options.holdout > 0 else ["Final fit"]
+            twice = options.holdout > 0 and options.abstain is None
+            titles = ["Trial fit", "Final fit"] if twice else ["Final fit"]
             fit = fit_table(
                 table,
                 target,
                 holdout=options.holdout,
+                max_error=options.abstain,
                 ignore=options.ignore,
                 random_state=options.seed,
                 model_options={} if options.inducing is None else {"n_inducing": options.inducing},
@@ -98,10 +103,10 @@ def fit_command(options: FitOptions) -> int:
                     report_path,
                     model_path=model_path,
                     source=source,
-                    max_error=options.max_error,
+                    max_error=max_error,
                     pitfalls=pitfalls,
                 )
-        summary = FitSummary(fit, source, pitfalls, model_path, report_path, options.max_error, notes)
+        summary = FitSummary(fit, source, pitfalls, model_path, report_path, max_error, notes)
         if options.as_json:
             print_json(summary.as_dict())
         elif not options.quiet:
@@ -182,12 +187,13 @@ class FitSummary:
         from bayesvm.tables import column_relevance
 
         fit = self.fit
-        judged = [fit.leave_one_out] if fit.heldout is None else [fit.heldout, fit.leave_one_out]
+        judged = fit.evaluations
         thresholds = [fit.abstention_threshold(evaluation, self.max_error) for evaluation in judged]
         pitfalls = [(pitfall.severity, " ".join(pitfall.title.split())) for pitfall in self.pitfalls]
         return [
             Section("Data", self._data()),
             quality(judged, thresholds, self.max_error),
+            Section("Promise", self._promise(thresholds[0])),
             Section("Beware", pitfalls[:MOST_SHOWN]),
             Section("What matters", relevance_rows(column_relevance(fit.pipeline))),
             Section("Written", self._files()),
@@ -199,10 +205,11 @@ class FitSummary:
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         from bayesvm.tables import column_relevance
+        from bayesvm.tables._predictions import PROMISED_WITH
 
         fit = self.fit
         columns = fit.pipeline["columns"]
-        best_judged = fit.heldout or fit.leave_one_out
+        best_judged = fit.judged
         threshold = fit.abstention_threshold(best_judged, self.max_error)
         counts = zip(columns.classes_, columns.class_counts_, strict=True)
         return {
@@ -216,7 +223,11 @@ class FitSummary:
             "classes": [{"label": label, "rows": count} for label, count in counts],
             "held_out": None if fit.heldout is None else fit.heldout.as_dict(),
             "leave_one_out": fit.leave_one_out.as_dict(),
-            "abstention": abstention(best_judged, threshold, self.max_error),
+            "abstention": {
+                **abstention(best_judged, threshold, self.max_error),
+                "promised_with": PROMISED_WITH if fit.promises and math.isfinite(threshold) else None,
+            },
+            "better_than_frequencies": not fit.doubt,
             "relevance": column_relevance(fit.pipeline).to_dict(),
             "pitfalls": [
                 {"kind": p.kind, "severity": p.severity, "title": p.title, "columns": list(p.columns)}
@@ -237,13 +248,25 @@ class FitSummary:
             ("target", f"{fit.target}: {class_counts(columns.classes_, columns.class_counts_)}"),
         ]
         if columns.n_rows_ < len(fit.table):
-            learned = f"{count_of(columns.n_rows_, 'row')}; Ctrl-C came before the fit to all"
-            rows.insert(1, ("learned from", learned))
+            why = "the others promise error rates" if fit.promises else "Ctrl-C came before the fit to all"
+            rows.insert(1, ("learned from", f"{count_of(columns.n_rows_, 'row')}; {why}"))
         if fit.n_dropped:
             rows.append(("left out", f"{count_of(fit.n_dropped, 'row')} without {fit.target}"))
         if columns.ignored_:
             rows.append(("not used", shortened(f"{name} ({why})" for name, why in columns.ignored_.items())))
         return rows
+
+    def _promise(self, threshold: float) -> list[Row]:
+        held = self.fit.heldout
+        if held is None or not self.fit.promises or math.isinf(threshold):
+            return []
+        from bayesvm.tables._predictions import PROMISED_WITH
+
+        return [
+            ("at most", f"{100 * self.max_error:g} % of the answers to new rows like these are wrong"),
+            ("with", f"probability {PROMISED_WITH:g} over the draw of the rows held out"),
+            ("rests on", f"{count_of(len(held.labels), 'row')} held out, which the model did not learn from"),
+        ]
 
     def _files(self) -> list[Row]:
         rows: list[Row] = [("model", str(self.model_path))]

@@ -96,6 +96,7 @@ def fitted_attributes(
         "loo_weight_": summary.weight,
         "loo_score_": summary.score,
         "loo_log_loss_": summary.log_loss,
+        "loo_gain_": tuple(summary.gain),
         "loo_proba_": _of_given_rows(summary.proba, X, data, trained, model),
         "loo_clipped_": summary.clipped,
         "sites_": None if X is None else _site_arrays(ascent.sites, data),

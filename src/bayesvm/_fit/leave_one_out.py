@@ -24,6 +24,7 @@ from bayesvm._fit.train import Trained
 from bayesvm._inference.blocks import Block, TrainingRows
 from bayesvm._inference.rivals import OneRival
 from bayesvm._inference.task import Ascent, Sites
+from bayesvm._judgement import Gain, gain_over_frequencies
 from bayesvm._model import pooled
 from bayesvm._prediction import spread_of_draws
 
@@ -218,6 +219,8 @@ class LeaveOneOutSummary:
         of no row where nothing can be foretold.
     score, log_loss : float
         Weighted accuracy and log-loss; NaN where nothing can be foretold.
+    gain : Gain
+        Of the log-loss over the class frequencies' own; NaN likewise.
     calibration : Calibration
     clipped : float
         Share of the weight in rows for which the closed form is unreliable.
@@ -230,6 +233,7 @@ class LeaveOneOutSummary:
     weight: FloatArray
     score: float
     log_loss: float
+    gain: Gain
     calibration: Calibration
     clipped: float
 
@@ -289,6 +293,8 @@ def summarise(
     total = weight.sum()
     correct = (proba.argmax(1) == y).astype(np.float64)
     own = np.maximum(proba[np.arange(len(y)), y], np.finfo(np.float64).tiny)
+    part = part_left_out(rows.weight, rows.y, rows.n_classes).cpu().numpy()
+    gain = gain_over_frequencies(own, y, _masses(trained.rows), weight, part, left_out=True)
     return LeaveOneOutSummary(
         proba=proba if len(rows) == len(trained.rows) else None,
         confidence=proba.max(1),
@@ -296,7 +302,8 @@ def summarise(
         label_proba=own,
         weight=weight,
         score=float(weight @ correct / total),
-        log_loss=float(-(weight @ np.log(own)) / total),
+        log_loss=gain.log_loss,
+        gain=gain,
         calibration=calibration,
         clipped=float(weight @ (loo.remaining <= MIN_REMAINING).cpu().numpy() / total),
     )
@@ -305,7 +312,13 @@ def summarise(
 def _nothing_foretold(calibration: Calibration) -> LeaveOneOutSummary:
     """The summary of a posterior that its sites did not make, nor anything near it."""
     none = np.empty(0)
-    return LeaveOneOutSummary(None, none, none, none, none, np.nan, np.nan, calibration, 0.0)
+    gain = Gain(np.nan, np.nan, np.nan)
+    return LeaveOneOutSummary(None, none, none, none, none, np.nan, np.nan, gain, calibration, 0.0)
+
+
+def _masses(rows: TrainingRows) -> FloatArray:
+    weight = rows.weight.to(torch.float64).cpu().numpy()
+    return np.asarray(np.bincount(rows.y.cpu().numpy(), weight, rows.n_classes), dtype=np.float64)
 
 
 def _enough(trained: Trained, n_rows: int) -> Tensor | None:

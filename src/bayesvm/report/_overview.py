@@ -11,13 +11,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from bayesvm._formatting import between, count, number, percent, plural, quoted, rate, shorten, tied
+from bayesvm._formatting import between, count, percent, plural, quoted, rate, shorten, tied
 from bayesvm._version import __version__
 from bayesvm.report._figures import training_figure
-from bayesvm.report._leakage import skill
-from bayesvm.report._quality import for_headline
+from bayesvm.report._quality import ModelVerdict, verdict_of
 
 if TYPE_CHECKING:
     from bayesvm.report._pitfall import Pitfall
@@ -38,21 +35,21 @@ def headline(
     max_error : float
         Error rate at which abstention is shown.
     """
-    judged = for_headline(fit)
-    comparison, verdict = _comparison(judged)
+    verdict = verdict_of(fit)
+    judged = verdict.judged
     answered = judged.answered(fit.abstention_threshold(judged, max_error))[0]
-    rows = "held-out rows" if judged.origin == "held out" else "rows"
+    rows = "held-out rows" if judged is fit.heldout else "rows, each left out in turn,"
     now = datetime.datetime.now()
     alarms = [pitfall for pitfall in pitfalls if pitfall.severity == "alarm"]
-    improbable = _improbable(judged, fit.leave_one_out)
-    doubts = [*_interruption(fit), *improbable, *_alarm(alarms)]
+    comparison, mark = _comparison(verdict)
+    doubt = [fit.doubt[:1].upper() + fit.doubt[1:] + "."] if fit.doubt else []
     return SimpleNamespace(
         target=shorten(fit.target, 100),
         source=None if source is None else shorten(source, 100),
         sentence=_sentence(judged),
         comparison=comparison,
-        verdict="fair" if (alarms or improbable) and verdict == "good" else verdict,
-        warnings=tuple(doubts),
+        verdict="fair" if alarms and mark == "good" else mark,
+        warnings=(*_interruption(fit), *doubt, *_alarm(alarms)),
         figures=(
             (percent(judged.accuracy.value), f"of {rows} right"),
             (percent(judged.baseline_accuracy), f"by always answering {quoted(judged.majority, 24)}"),
@@ -77,20 +74,20 @@ def _sentence(judged: Evaluation) -> str:
     return f"{start} ({percent(share.value)}; {between(share.low, share.high)} would not surprise us)."
 
 
-def _comparison(judged: Evaluation) -> tuple[str, str]:
-    """How the accuracy compares with always giving the same answer."""
-    share, baseline = judged.accuracy, judged.baseline_accuracy
-    guess = f"always answering {quoted(judged.majority)}, which is right for {percent(baseline)}"
-    gain = skill(share.value, baseline)
-    if share.high < baseline:
-        return f"That is worse than {guess}: do not use this model.", "poor"
-    if share.low <= baseline:
+def _comparison(verdict: ModelVerdict) -> tuple[str, str]:
+    """How the answers compare with always giving the same one, and the mark for it."""
+    judged = verdict.judged
+    baseline = percent(judged.baseline_accuracy)
+    guess = f"always answering {quoted(judged.majority)}, which is right for {baseline}"
+    if verdict.answers == "worse":
+        return f"That is worse than {guess}: do not use its answers.", "poor"
+    if verdict.answers == "unclear":
         return f"That may be no better than {guess}: there are too few rows to tell.", "poor"
-    if gain >= 0.8:
-        return f"That is far better than {guess}.", "good"
-    if gain >= 0.4:
-        return f"That is clearly better than {guess}.", "good"
-    return f"That is better than {guess}, but it is still often wrong.", "fair"
+    if verdict.empty:
+        return f"That is better than {guess}, but its probabilities are not to be relied on.", "fair"
+    if verdict.answers == "often wrong":
+        return f"That is better than {guess}, but it is still often wrong.", "fair"
+    return f"That is {verdict.answers} than {guess}.", "good"
 
 
 def _interruption(fit: TableFit) -> list[str]:
@@ -101,19 +98,6 @@ def _interruption(fit: TableFit) -> list[str]:
     return [
         f"Training was interrupted: the model learned from {rows} and is the best state reached until then. "
         "A full run may do better."
-    ]
-
-
-def _improbable(judged: Evaluation, known: Evaluation) -> list[str]:
-    """Whether the probabilities are worth no more than the shares of the classes."""
-    base = judged.log_loss_of_shares(*np.unique(known.labels, return_counts=True))
-    loss = judged.log_loss.value
-    if loss < base:
-        return []
-    return [
-        "The model's probabilities are no better than the class shares: its log-loss is "
-        f"{number(loss)}, and giving every class its share of the rows has {number(base)} (lower is better). "
-        "Do not rely on them."
     ]
 
 

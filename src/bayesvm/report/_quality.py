@@ -6,14 +6,17 @@ its template shows below: a figure, a table, bars.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from bayesvm._formatting import count, number, percent, plural, quoted, rate, shorten, span
 from bayesvm.metrics import ReliabilityCurve, accuracy_coverage_curve, reliability_curve
 from bayesvm.report._figures import Bar, coverage_figure, reliability_figure
+from bayesvm.report._leakage import skill
+from bayesvm.tables._predictions import PROMISED_WITH
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -25,34 +28,85 @@ if TYPE_CHECKING:
 # --- Which evaluation a section is about.
 
 
-# With fewer held-out rows, what is said of them says more about chance than about the model:
-# one number needs some, a figure of many parts needs many.
-FEWEST_FOR_HEADLINE = 20
+# A figure of many parts needs many rows, or it shows chance.
 FEWEST_FOR_DETAILS = 200
 
 
-def for_headline(fit: TableFit) -> Evaluation:
-    """The held-out rows, unless there are too few of them."""
-    return _held_out_or_all(fit, FEWEST_FOR_HEADLINE)
-
-
 def for_details(fit: TableFit) -> Evaluation:
-    """The held-out rows if they are many, else all rows, each predicted without itself."""
-    return _held_out_or_all(fit, FEWEST_FOR_DETAILS)
-
-
-def _held_out_or_all(fit: TableFit, fewest: int) -> Evaluation:
-    if fit.heldout is not None and len(fit.heldout.labels) >= fewest:
-        return fit.heldout
+    """The held-out rows if they are many, or promise error rates, else leave-one-out."""
+    held = fit.heldout
+    if held is not None and (fit.promises or len(held.labels) >= FEWEST_FOR_DETAILS):
+        return held
     return fit.leave_one_out
 
 
-def described(evaluation: Evaluation) -> str:
-    """The rows of an evaluation in words, as the end of a sentence."""
-    rows = plural(len(evaluation.labels), "row")
-    if evaluation.origin == "held out":
-        return f"the {rows} that were held out"
-    return f"the {rows}, each predicted as if the model had not seen it (leave-one-out)"
+# --- The verdict, from which all sentences about what the model is worth are made.
+
+
+# An accuracy known no better than this cannot tell whether the model is too sure of itself.
+TOO_WIDE = 0.25
+# A gap smaller than this changes nobody's decision, however certain it is.
+SMALLEST_GAP = 0.03
+
+Answers = Literal["worse", "unclear", "often wrong", "clearly better", "far better"]
+Probabilities = Literal["empty", "unclear", "too sure", "too modest", "true"]
+
+
+@dataclass(frozen=True)
+class ModelVerdict:
+    """What rows say of the model: of its answers, and of its probabilities.
+
+    Attributes
+    ----------
+    answers : str
+        Compared with always giving the most frequent one, on ``judged``.
+    probabilities : str
+        "empty" if they are no better than the class frequencies on ``judged``; else how they
+        compare with the share of right answers on ``reliable``.
+    judged, reliable : Evaluation
+    """
+
+    answers: Answers
+    probabilities: Probabilities
+    judged: Evaluation
+    reliable: Evaluation
+
+    @property
+    def empty(self) -> bool:
+        """Whether the probabilities say nothing, so that nothing read off them does."""
+        return self.probabilities == "empty"
+
+
+def verdict_of(fit: TableFit) -> ModelVerdict:
+    """The one judgement of a report: held-out rows, where there are enough, before leave-one-out."""
+    judged = fit.judged
+    reliable = judged if _width(judged) <= TOO_WIDE else for_details(fit)
+    return ModelVerdict(_answers(judged), _probabilities(judged, reliable), judged, reliable)
+
+
+def _answers(judged: Evaluation) -> Answers:
+    share, baseline = judged.accuracy, judged.baseline_accuracy
+    if share.high < baseline:
+        return "worse"
+    if share.low <= baseline:
+        return "unclear"
+    gain = skill(share.value, baseline)
+    return "far better" if gain >= 0.8 else "clearly better" if gain >= 0.4 else "often wrong"
+
+
+def _probabilities(judged: Evaluation, reliable: Evaluation) -> Probabilities:
+    if not judged.gain.is_certain:
+        return "empty"
+    sure, right = float(reliable.proba.max(1).mean()), reliable.accuracy
+    if right.low <= sure <= right.high:
+        return "unclear" if _width(reliable) > TOO_WIDE else "true"
+    if abs(sure - right.value) < SMALLEST_GAP:
+        return "true"
+    return "too sure" if sure > right.value else "too modest"
+
+
+def _width(judged: Evaluation) -> float:
+    return judged.accuracy.high - judged.accuracy.low
 
 
 # --- Accuracy and log-loss, with intervals and a baseline.
@@ -60,9 +114,8 @@ def described(evaluation: Evaluation) -> str:
 
 def quality_section(fit: TableFit) -> SimpleNamespace:
     """How good the model is, on rows it had not seen and by leave-one-out."""
-    judged = for_headline(fit)
-    evaluations = [fit.leave_one_out] if fit.heldout is None else [fit.heldout, fit.leave_one_out]
-    base_loss = judged.log_loss_of_shares(*np.unique(fit.leave_one_out.labels, return_counts=True))
+    judged, evaluations = fit.judged, fit.evaluations
+    base_loss = judged.gain.of_frequencies
     # Name, which way is better, and for each evaluation and without a model the figure with its range.
     measures = (
         (
@@ -88,9 +141,10 @@ def quality_section(fit: TableFit) -> SimpleNamespace:
     )
     typical = percent(np.exp(-judged.log_loss.value))
     return SimpleNamespace(
-        lead=f"It is right for {percent(judged.accuracy.value)} of rows, and the true class typically had a "
-        f"probability of {typical}. The range below each figure says how far chance could have moved it.",
-        heads=(*(_head(e) for e in evaluations), ("without a model", "")),
+        lead=f"By {judged.rows_in_words} it is right for {percent(judged.accuracy.value)}, and the true "
+        f"class typically had a probability of {typical}. The range below each figure says how far chance "
+        "could have moved it.",
+        heads=(*(_head(e) for e in evaluations), ("without a model", _head(judged)[0])),
         measures=measures,
         agreement=_agreement(fit),
         typical=typical,
@@ -124,6 +178,10 @@ def _agreement(fit: TableFit) -> str:
             "by the model as if that row had been missing. That tends to flatter a little."
         )
     held, left = fit.heldout, fit.leave_one_out
+    if left is held:
+        return "There is no leave-one-out of this fit, so these figures rest on the held-out rows alone."
+    if fit.judged is left:
+        return f"Only {plural(len(held.labels), 'row')} were held out, so leave-one-out is the judgement."
     gap = left.accuracy.value - held.accuracy.value
     if abs(gap) <= 2.0 * np.hypot(_standard_error(held), _standard_error(left)):
         return "Held-out rows and leave-one-out agree within chance, as they should."
@@ -133,8 +191,8 @@ def _agreement(fit: TableFit) -> str:
             "held-out figures."
         )
     return (
-        "The held-out rows came out better than leave-one-out, by more than chance explains: they may be "
-        "the easier ones. Believe the lower figures."
+        "The held-out rows came out better than leave-one-out, by more than chance explains. They are the "
+        "judgement, but may be the easier ones."
     )
 
 
@@ -145,43 +203,35 @@ def _standard_error(evaluation: Evaluation) -> float:
 # --- Reliability of the probabilities.
 
 
-# An accuracy known no better than this cannot tell whether the model is too sure of itself.
-TOO_WIDE = 0.25
-# A gap smaller than this changes nobody's decision, however certain it is.
-SMALLEST_GAP = 0.03
-
-
 def reliability_section(fit: TableFit) -> SimpleNamespace:
     """The reliability diagram and what it says."""
     judged = for_details(fit)
     curve = reliability_curve(judged.labels, judged.proba, labels=judged.classes)
-    lead = _reliability_lead(for_headline(fit), judged)
+    lead = _reliability_lead(verdict_of(fit))
     return SimpleNamespace(
         lead=lead,
         example=_example(curve),
         svg=reliability_figure(curve, f"Reliability diagram. {lead} {_example(curve)}"),
-        rows=described(judged),
+        rows=judged.rows_in_words,
         error=percent(judged.calibration_error),
     )
 
 
-def _reliability_lead(headline: Evaluation, details: Evaluation) -> str:
-    judged = headline if _width(headline) <= TOO_WIDE else details
-    sure, right = float(judged.proba.max(1).mean()), judged.accuracy
-    rows = "held-out rows" if judged.origin == "held out" else "rows it was not shown"
-    numbers = f"on {rows} it was {percent(sure)} sure on average and {percent(right.value)} right"
-    if right.low <= sure <= right.high and _width(judged) > TOO_WIDE:
+def _reliability_lead(verdict: ModelVerdict) -> str:
+    rows = verdict.judged if verdict.empty else verdict.reliable
+    sure, right = float(rows.proba.max(1).mean()), rows.accuracy.value
+    numbers = f"by {rows.rows_in_words} it was {percent(sure)} sure on average and {percent(right)} right"
+    if verdict.probabilities == "empty":
+        return (
+            f"Its probabilities are no better than the class frequencies, so do not rely on them: {numbers}."
+        )
+    if verdict.probabilities == "unclear":
         return f"There are too few rows to tell whether its probabilities are right: {numbers}."
-    gap = sure - right.value
-    if sure > right.high and gap >= SMALLEST_GAP:
+    if verdict.probabilities == "too sure":
         return f"It is surer than it should be: {numbers}. Take its probabilities with a grain of salt."
-    if sure < right.low and gap <= -SMALLEST_GAP:
+    if verdict.probabilities == "too modest":
         return f"It is more modest than it needs to be: {numbers}. It is right more often than it says."
     return f"You can take its probabilities at their word: {numbers}."
-
-
-def _width(judged: Evaluation) -> float:
-    return judged.accuracy.high - judged.accuracy.low
 
 
 def _example(curve: ReliabilityCurve) -> str:
@@ -217,13 +267,13 @@ def confusion_section(fit: TableFit) -> SimpleNamespace:
     bars = [] if few else _class_bars(names, counts)
     hidden = 0 if few else int((counts.sum(1) > 0).sum()) - len(bars)
     return SimpleNamespace(
-        lead=_confusion_lead(names, counts, pairs, described(judged)),
+        lead=_confusion_lead(names, counts, pairs, judged.rows_in_words),
         names=names,
         matrix=tuple(_lines(names, counts)) if few else (),
         mixups=() if few else tuple(_mixup(names, counts, *pair) for pair in pairs[:PAIRS_SHOWN]),
         classes=bars,
         note=f"{count(hidden)} classes with more right answers are not shown." if hidden else "",
-        rows=described(judged),
+        rows=judged.rows_in_words,
     )
 
 
@@ -231,11 +281,11 @@ def _confusion_lead(
     names: tuple[str, ...], counts: npt.NDArray[np.int64], pairs: list[tuple[int, int]], judged: str
 ) -> str:
     if not pairs:
-        return f"It mixed up nothing: it was right for {judged}."
+        return f"It mixed up nothing: by {judged} every answer was right."
     truth, answer = pairs[0]
     rows, own = int(counts[truth, answer]), int(counts[truth].sum())
     wrong = int(counts.sum() - np.trace(counts))
-    lead = f"It was wrong for {count(wrong)} of {judged}."
+    lead = f"By {judged} it was wrong for {count(wrong)}."
     if wrong < FEWEST_TO_NAME:
         return f"{lead} These are too few mistakes to see a pattern in."
     if rows < FEWEST_TO_NAME or rows < SHARE_TO_NAME * wrong:
@@ -297,7 +347,7 @@ def abstention_section(fit: TableFit, max_error: float) -> SimpleNamespace:
         offers=tuple(_offer(judged, error, limit, error == max_error) for error, limit in offers.items()),
         svg=coverage_figure(curve, threshold, max_error, f"Accuracy against share of rows answered. {lead}"),
         marks=_marks(judged, max_error, threshold),
-        rows=described(judged),
+        rows=judged.rows_in_words,
     )
 
 
@@ -323,14 +373,26 @@ def _abstention_lead(fit: TableFit, max_error: float, offers: dict[float, float]
         if other is not None:
             answered = percent(judged.answered(offers[other])[0])
             hint = f"Asked for at most {rate(other)}, it answers {answered}."
-        return f"{asked} it answers no row at all: it cannot promise that. {hint}"
-    if share == 1.0:
-        return f"{asked} it answers every row: it need not abstain."
+        return f"{asked} it answers no row at all: there are not the rows to support that. {hint}"
     lead = f"{asked} it answers {percent(share)} of rows and leaves {percent(1 - share)} to a person"
+    if share == 1.0:
+        lead = f"{asked} it answers every row"
     if fit.heldout is None or judged is fit.heldout:
-        return f"{lead}; {_outcome(judged, threshold)} of its answers were wrong."
-    apart = _held_out(fit.heldout, fit.abstention_threshold(fit.heldout, max_error))
-    return f"{lead}. The model that had not seen the held-out rows answered {apart}."
+        lead = f"{lead}; by {judged.rows_in_words} {_outcome(judged, threshold)} of its answers were wrong"
+    else:
+        apart = _held_out(fit.heldout, fit.abstention_threshold(fit.heldout, max_error))
+        lead = f"{lead}. The model that had not seen the held-out rows answered {apart}"
+    return f"{lead}. {_standing(fit)}"
+
+
+def _standing(fit: TableFit) -> str:
+    """Whether a rate is a promise or an aim."""
+    if not fit.promises:
+        return "The rate is an aim, from leave-one-out: new rows may have more errors."
+    return (
+        f"The rate is a promise: answers to new rows like these keep it, with probability {PROMISED_WITH:g} "
+        "over the draw of the rows held out, which this model has not learned from."
+    )
 
 
 def _held_out(heldout: Evaluation, threshold: float) -> str:

@@ -108,7 +108,8 @@ def _context(
         "rows": rows_section(fit, relevance.names),
         "training": training_section(fit),
         "usage": usage_section(fit, model_path, source, max_error),
-        "interrupted": fit.interrupted,
+        "refitted": fit.pipeline is not fit.heldout_pipeline and not fit.interrupted,
+        "promises": fit.promises,
         "heldout": None if fit.heldout is None else plural(len(fit.heldout.labels), "row"),
     }
 

@@ -26,6 +26,7 @@ from bayesvm._formatting import (
 from bayesvm.report._figures import Bar, bars_of
 from bayesvm.report._pitfall import SEVERITIES, Pitfall
 from bayesvm.report._pitfalls import as_seen
+from bayesvm.report._quality import verdict_of
 
 if TYPE_CHECKING:
     import pandas
@@ -148,7 +149,12 @@ def relevance_section(fit: TableFit) -> SimpleNamespace:
     if shown < len(names):
         rest = percent(float(shares[shown:].sum()))
         bars.append(Bar(f"{count(len(names) - shown)} other columns", 0.0, f"{rest} together", rest=True))
-    return SimpleNamespace(lead=_relevance_lead(names, shares.tolist()), bars=bars, names=names)
+    lead = _relevance_lead(names, shares.tolist())
+    if verdict_of(fit).empty:
+        lead += (
+            " But no column is known to matter: its probabilities are no better than the class frequencies."
+        )
+    return SimpleNamespace(lead=lead, bars=bars, names=names)
 
 
 def _relevance_lead(names: tuple[str, ...], shares: list[float]) -> str:
@@ -184,9 +190,12 @@ class _Mistakes:
 
     found: int
     expected: float
+    empty: bool  # whether confidence says nothing
 
     @property
     def clearly_too_many(self) -> bool:
+        if self.empty:
+            return False
         by_luck = self.expected + CLEAR_DEVIATIONS * max(self.expected, 0.5) ** 0.5
         return self.found > max(by_luck, CLEAR_FACTOR * self.expected)
 
@@ -212,6 +221,7 @@ def rows_section(fit: TableFit, columns: Sequence[str]) -> SimpleNamespace:
     mistakes = _Mistakes(
         found=int((surely_wrong >= CONFIDENT).sum()),
         expected=float((1.0 - confidence[confidence >= CONFIDENT]).sum()),
+        empty=verdict_of(fit).empty,
     )
     unsure = _smallest(confidence, ROWS_SHOWN)
     suspect = _smallest(-surely_wrong, ROWS_SHOWN)
@@ -267,13 +277,17 @@ def _unsure_lead(judged: Evaluation, confidence: npt.NDArray[Any], unsure: npt.N
 def _suspect_lead(mistakes: _Mistakes) -> str:
     if not mistakes.found:
         return "Where the model disagrees with the table, it does so without confidence: nothing to check."
-    judgement = "most of them are probably just unusual"
+    judgement = "so most of them are probably just unusual"
+    if mistakes.empty:
+        judgement = "but its probabilities are not to be relied on, and this says nothing about the labels"
     if mistakes.clearly_too_many:
-        judgement = "some of these labels may well be mistakes, unless the model is surer than it should be"
+        judgement = (
+            "so some of these labels may well be mistakes, unless the model is surer than it should be"
+        )
     return (
         f"For {plural(mistakes.found, 'row')} the model is at least {percent(CONFIDENT)} sure of another "
         f"answer than the table gives. If every label were right, {mistakes.by_chance} would be expected by "
-        f"chance, so {judgement}. Check them against your source."
+        f"chance, {judgement}. Check them against your source."
     )
 
 

@@ -60,6 +60,9 @@ class TableColumns(TransformerMixin, BaseEstimator):
     held_out_ : dict or None
         Figures of a fit that left out some rows, if there was one
         (:func:`bayesvm.tables.fit_table` notes them here).
+    calibration_ : tuple of two ndarray, or None
+        Confidences and correctness of rows that had no part in this fit,
+        which promise error rates, if they were kept apart for that.
     """
 
     def __init__(self, target: str | None = None, ignore: Sequence[str] = ()) -> None:
@@ -98,6 +101,7 @@ class TableColumns(TransformerMixin, BaseEstimator):
         self.versions_ = {"bayesvm": __version__, "python": platform.python_version()}
         self.versions_ |= {name: version(name) for name in _PACKAGES}
         self.held_out_: dict[str, Any] | None = None
+        self.calibration_: tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]] | None = None
         return self
 
     def transform(self, X: Any) -> pd.DataFrame:

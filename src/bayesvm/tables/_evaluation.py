@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
+from bayesvm._formatting import plural
+from bayesvm._judgement import Gain, gain_over_frequencies
 from bayesvm.metrics import expected_calibration_error, log_probability, wilson_interval
 from bayesvm.tables._columns import find_labels, named_columns
 from bayesvm.tables._exceptions import TableError, TableWarning, closest
@@ -21,6 +23,9 @@ _RESAMPLES = 1000
 # Beyond this many rows the bootstrap and the normal interval agree to the digits shown.
 _BOOTSTRAP_ROWS = 20_000
 _NORMAL_95 = 1.959963984540054
+
+
+HELD_OUT, LEAVE_ONE_OUT, NEW_TABLE = "held out", "leave-one-out", "new table"
 
 
 class Interval(NamedTuple):
@@ -44,9 +49,9 @@ class Evaluation:
     rows : ndarray of shape (n_rows,)
         Positions of the rows in the table.
     origin : str
-        "held out", "leave-one-out" or "new table".
-    majority : label
-        The most frequent class of the training rows, the answer to beat.
+        Which rows they are: ``HELD_OUT``, ``LEAVE_ONE_OUT`` or ``NEW_TABLE``.
+    counts : ndarray of shape (n_classes,)
+        Training rows of each class: what to say without a model.
     n_unlabelled : int
         Rows left out because their label is missing.
     unseen : dict of str to int
@@ -58,7 +63,7 @@ class Evaluation:
     proba: FloatArray
     rows: npt.NDArray[np.int64]
     origin: str
-    majority: Any
+    counts: npt.NDArray[Any]
     n_unlabelled: int = 0
     unseen: dict[str, int] = field(default_factory=dict)
 
@@ -84,10 +89,25 @@ class Evaluation:
         own = self.proba[np.arange(len(self.labels)), self._index]
         return _mean_interval(-log_probability(own))
 
-    def log_loss_of_shares(self, classes: npt.NDArray[Any], counts: npt.NDArray[Any]) -> float:
-        """Log-loss on these rows of always giving every class its share of some counts."""
-        share = counts / counts.sum()
-        return float(-np.log(share[np.searchsorted(classes, self.labels)]).mean())
+    @cached_property
+    def gain(self) -> Gain:
+        """Gain in log-loss over the class frequencies of the training rows."""
+        own = self.proba[np.arange(len(self.labels)), self._index]
+        left_out = self.origin == LEAVE_ONE_OUT
+        return gain_over_frequencies(own, self._index, self.counts, left_out=left_out)
+
+    @property
+    def rows_in_words(self) -> str:
+        """Which rows the figures come from."""
+        rows = plural(len(self.labels), "row")
+        if self.origin == LEAVE_ONE_OUT:
+            return f"leave-one-out of the {rows} it learned from"
+        return f"the {rows} {'held out' if self.origin == HELD_OUT else 'of the new table'}"
+
+    @property
+    def majority(self) -> Any:
+        """The most frequent class of the training rows, the answer to beat."""
+        return self.classes[int(np.argmax(self.counts))]
 
     @cached_property
     def baseline_accuracy(self) -> float:
@@ -143,6 +163,8 @@ class Evaluation:
             "accuracy": self.accuracy._asdict(),
             "log_loss": self.log_loss._asdict(),
             "baseline_accuracy": self.baseline_accuracy,
+            "baseline_log_loss": self.gain.of_frequencies,
+            "better_than_frequencies": self.gain.is_certain,
             "brier": self.brier,
             "calibration_error": self.calibration_error,
             "classes": self.classes.tolist(),
@@ -180,8 +202,8 @@ def evaluate_table(pipeline: Pipeline, table: pd.DataFrame) -> Evaluation:
         labels=labels[rows],
         proba=pipeline["model"].predict_proba(X),
         rows=rows,
-        origin="new table",
-        majority=classes[int(np.argmax(pipeline["columns"].class_counts_))],
+        origin=NEW_TABLE,
+        counts=np.asarray(pipeline["columns"].class_counts_),
         n_unlabelled=len(table) - rows.size - sum(unseen.values()),
         unseen=unseen,
     )

@@ -1,14 +1,18 @@
-"""Fitting a table: once with rows held out, to judge the model, and then to all rows."""
+"""Fitting a table: once with rows held out, to judge the model, and then to all rows.
+
+A model that is to promise an error rate is the first one: it has not learned from the rows that promise.
+"""
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +20,18 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
+from bayesvm._guarantees import TooFewRowsWarning, rows_needed
+from bayesvm._judgement import NothingLearnedWarning
 from bayesvm.tables._columns import TableColumns, class_labels, named_columns
-from bayesvm.tables._evaluation import Evaluation
+from bayesvm.tables._evaluation import HELD_OUT, LEAVE_ONE_OUT, Evaluation
 from bayesvm.tables._exceptions import TableError, TableWarning, closest
 from bayesvm.tables._pipeline import table_classifier
+from bayesvm.tables._predictions import PROMISED_WITH, abstention_threshold, calibration_of, cannot_promise
 
 IntArray = npt.NDArray[np.int64]
+# With fewer held-out rows, what is said of them says more about chance than about the model.
+FEWEST_HELD_OUT = 20
+_NO_ROWS = np.empty(0), np.empty(0, dtype=np.bool_)
 
 
 @dataclass(frozen=True)
@@ -31,8 +41,8 @@ class TableFit:
     Attributes
     ----------
     pipeline : Pipeline
-        Fitted to all rows with a label; if interrupted, perhaps to those that
-        were not held out.
+        Fitted to all rows with a label; if it promises an error rate, or was
+        interrupted, perhaps to those that were not held out.
     table : DataFrame
         The rows with a label, target included, numbered from 0.
     source_rows : ndarray of shape (n_rows,)
@@ -69,6 +79,35 @@ class TableFit:
         """Columns the model looks at."""
         return list(self.pipeline["columns"].names_)
 
+    @property
+    def judged(self) -> Evaluation:
+        """What the model is judged by: the held-out rows, unless there are too few of them."""
+        if self.heldout is not None and len(self.heldout.labels) >= FEWEST_HELD_OUT:
+            return self.heldout
+        return self.leave_one_out
+
+    @property
+    def evaluations(self) -> list[Evaluation]:
+        """All there are: first the held-out rows, then leave-one-out."""
+        left = self.leave_one_out
+        return [left] if self.heldout is None or left is self.heldout else [self.heldout, left]
+
+    @property
+    def doubt(self) -> str:
+        """That the model is no better than the class frequencies, if so; else empty."""
+        judged, left = self.judged, self.leave_one_out
+        if judged.gain.is_certain:
+            return ""
+        doubt = judged.gain.doubt(judged.rows_in_words)
+        if left is not judged and left.gain.is_certain:
+            doubt += f". By {left.rows_in_words} they are better, which tends to flatter"
+        return doubt
+
+    @property
+    def promises(self) -> bool:
+        """Whether held-out rows promise error rates of the answers of ``pipeline``."""
+        return calibration_of(self.pipeline) is not None
+
     def abstention_threshold(self, evaluation: Evaluation, max_error: float) -> float:
         """Confidence below which a row goes to a person, by the model that ``evaluation`` judges.
 
@@ -81,7 +120,7 @@ class TableFit:
             Error rate to keep among the answered rows.
         """
         judged = self.heldout_pipeline if evaluation is self.heldout else None
-        return float((judged or self.pipeline)["model"].abstention_threshold(max_error))
+        return abstention_threshold(judged or self.pipeline, max_error)
 
 
 def fit_table(
@@ -89,6 +128,7 @@ def fit_table(
     target: str,
     *,
     holdout: float = 0.2,
+    max_error: float | None = None,
     ignore: Sequence[str] = (),
     random_state: int = 0,
     model_options: Mapping[str, Any] | None = None,
@@ -103,7 +143,12 @@ def fit_table(
         Name of the column to predict.
     holdout : float, default=0.2
         Share of the rows to judge a first fit on; 0: none. The model that is
-        returned is fitted to all rows.
+        returned is fitted to all rows, unless ``max_error`` is given.
+    max_error : float or None
+        Error rate to promise where the model answers. The model that did not
+        see the held-out rows is then the one returned, and these rows decide
+        from which confidence on it answers, at this rate and others
+        (docs/guarantees.md).
     ignore : sequence of str, default=()
         Columns not to use.
     random_state : int, default=0
@@ -129,6 +174,8 @@ def fit_table(
     table = named_columns(table)
     if target not in table:
         raise TableError(f"the table has no column {target!r}{closest(target, table.columns)}")
+    if max_error is not None and holdout == 0:
+        raise TableError("an error rate is promised by rows that are held out; give holdout above 0")
     if target in ignore:
         raise TableError(f"column {target!r} is the target and cannot be ignored")
     labels, known = class_labels(table[target])
@@ -142,20 +189,29 @@ def fit_table(
     heldout_pipeline = heldout = None
     if held.size:
         rows = np.delete(everything, held)
-        pipeline = heldout_pipeline = job.fit_quietly(rows)
+        fit_first = job.fit_quietly if max_error is None else job.fit
+        pipeline = heldout_pipeline = fit_first(rows)
+        if max_error is not None:
+            pipeline["columns"].calibration_ = _NO_ROWS
         try:  # there is a model now: Ctrl-C ends the work, but nothing is thrown away
             heldout = job.judge(pipeline, held)
-            if not pipeline["model"].interrupted_:
+            if max_error is not None:
+                pipeline["columns"].calibration_ = heldout.proba.max(1), heldout.correct
+            elif not pipeline["model"].interrupted_:
                 pipeline, rows = job.fit(everything), everything
         except KeyboardInterrupt:
             pipeline["model"].interrupted_ = True
     else:
         pipeline = job.fit(everything)
+        if max_error is not None:
+            pipeline["columns"].calibration_ = _NO_ROWS
     with held_interrupts() as interrupts:
         pipeline["columns"].held_out_ = None if heldout is None else _figures(heldout)
         warn_of_labels(labels, target)
-        warn_of_judgement(holdout, len(table), heldout, heldout_pipeline)
-        return TableFit(
+        warn_of_split(holdout, len(table), heldout_pipeline)
+        if max_error is not None:
+            warn_of_promise(pipeline, max_error, holdout)
+        fit = TableFit(
             pipeline=pipeline,
             table=table,
             source_rows=np.flatnonzero(known) + 1,
@@ -165,8 +221,11 @@ def fit_table(
             heldout_pipeline=heldout_pipeline,
             n_dropped=int((~known).sum()),
             seconds=time.perf_counter() - start,
-            interrupted=bool(pipeline["model"].interrupted_) or interrupts.pressed,
+            interrupted=bool(pipeline["model"].interrupted_),
         )
+        if fit.doubt:
+            warnings.warn(fit.doubt, NothingLearnedWarning, stacklevel=2)
+    return replace(fit, interrupted=fit.interrupted or interrupts.pressed)
 
 
 @dataclass(frozen=True)
@@ -190,7 +249,9 @@ class _Job:
         model = pipeline["model"]
         if self.callbacks and hasattr(model, "set_callbacks"):
             model.set_callbacks(*self.callbacks)
-        pipeline.fit(self.table.iloc[rows], self.labels[rows])
+        with warnings.catch_warnings():  # held-out rows, where there are some, are the judgement
+            warnings.simplefilter("ignore", NothingLearnedWarning)
+            pipeline.fit(self.table.iloc[rows], self.labels[rows])
         if self.callbacks and hasattr(model, "set_callbacks"):
             model.set_callbacks()  # they are no part of the model
         return pipeline
@@ -202,24 +263,26 @@ class _Job:
     def judge(self, pipeline: Pipeline, rows: IntArray) -> Evaluation:
         with _without_table_warnings():
             proba = pipeline.predict_proba(self.table.iloc[rows])
-        return self.evaluation(proba, rows, pipeline, "held out")
+        return self.evaluation(proba, rows, pipeline, HELD_OUT)
 
     def left_out(self, pipeline: Pipeline, rows: IntArray, heldout: Evaluation | None) -> Evaluation:
-        """Leave-one-out of all rows; where those are too many to be kept, held-out rows stand for them."""
+        """Leave-one-out of all rows; where there is none, held-out rows stand for it."""
         proba = pipeline["model"].loo_proba_
         if proba is not None:
-            return self.evaluation(proba, rows, pipeline, "leave-one-out")
-        if heldout is None:
-            raise TableError(
-                f"leave-one-out probabilities of {len(rows)} rows and {len(pipeline.classes_)} classes "
-                "are too many to be kept; hold rows out to judge the model, such as holdout=0.2"
-            )
-        return heldout
+            return self.evaluation(proba, rows, pipeline, LEAVE_ONE_OUT)
+        if heldout is not None:
+            return heldout
+        why = (
+            f"leave-one-out probabilities of {len(rows)} rows and {len(pipeline.classes_)} classes are too "
+            "many to be kept"
+            if np.isfinite(pipeline["model"].loo_score_)
+            else "the posterior is too far from what the rows make of it to foretell anything"
+        )
+        raise TableError(f"{why}; hold rows out to judge the model, such as holdout=0.2")
 
     def evaluation(self, proba: Any, rows: IntArray, pipeline: Pipeline, origin: str) -> Evaluation:
-        classes = pipeline.classes_
-        majority = classes[int(np.argmax(pipeline["columns"].class_counts_))]
-        return Evaluation(classes, self.labels[rows], proba, rows, origin, majority)
+        counts = np.asarray(pipeline["columns"].class_counts_)
+        return Evaluation(pipeline.classes_, self.labels[rows], proba, rows, origin, counts)
 
 
 def _figures(evaluation: Evaluation) -> dict[str, Any]:
@@ -317,29 +380,28 @@ def warn_of_labels(labels: npt.NDArray[Any], target: str) -> None:
             )
 
 
-def warn_of_judgement(
-    holdout: float, n_rows: int, heldout: Evaluation | None, judged: Pipeline | None
-) -> None:
-    """Warn of splits that leave too few rows on one side, and of models that learned nothing."""
+def warn_of_split(holdout: float, n_rows: int, judged: Pipeline | None) -> None:
+    """Warn of splits that leave too few rows on one side."""
     if holdout > 0 and judged is None:
         _warn(
             f"a share of {holdout:g} of {n_rows} rows leaves none to hold out; the model is judged by "
             "leave-one-out only"
         )
-    if judged is None or heldout is None:
-        return
-    columns = judged["columns"]
-    if 2 * columns.n_rows_ < n_rows:
+    if judged is not None and 2 * judged["columns"].n_rows_ < n_rows:
         _warn(
-            f"the model that is judged learned from {columns.n_rows_} of {n_rows} rows only, so the held-out "
-            "figures are worse than those of the final one; hold out less"
+            f"the model that is judged learned from {judged['columns'].n_rows_} of {n_rows} rows only, so "
+            "the held-out figures are worse than those of the final one; hold out less"
         )
-    without = heldout.log_loss_of_shares(heldout.classes, np.asarray(columns.class_counts_))
-    if heldout.log_loss.value >= without:
-        _warn(
-            f"the held-out log-loss, {heldout.log_loss.value:.3f}, is no better than without a model, "
-            f"{without:.3f}: the columns may say nothing about {columns.target!r}, or the rows are too few"
-        )
+
+
+def warn_of_promise(pipeline: Pipeline, max_error: float, holdout: float) -> None:
+    """Warn if the held-out rows cannot promise the rate, and say how many rows it takes."""
+    problem, needed = cannot_promise(pipeline, max_error), rows_needed(max_error, PROMISED_WITH)
+    calibration = calibration_of(pipeline)
+    if problem and calibration is not None and len(calibration[0]) < needed:
+        problem += f"; at holdout={holdout:g} the table must have some {math.ceil(needed / holdout)} rows"
+    if problem:
+        warnings.warn(problem, TooFewRowsWarning, stacklevel=3)
 
 
 def _warn(message: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
+from bayesvm._guarantees import TooFewRowsWarning, promised_threshold, too_few_rows
 from bayesvm._svc import BayesianSVC
 from bayesvm.tables._exceptions import HeldWarnings, TableError
 from bayesvm.tables._pipeline import as_pipeline, columns_for, table_columns
@@ -28,7 +31,9 @@ def predict_table(
     table : DataFrame
         May have columns that the model does not know, if that knows names.
     max_error : float or None
-        Error rate to keep among the answered rows; adds ``ask_a_person``.
+        Error rate to keep among the answered rows; adds ``ask_a_person``. A
+        promise if the model was fitted by :func:`bayesvm.tables.fit_table`
+        with ``max_error``, else an aim.
 
     Returns
     -------
@@ -52,12 +57,15 @@ def predict_blocks(
     Parameters and columns are those of :func:`predict_table`. What a user
     should know about the values of a column is said once, after the last block.
     """
-    pipeline, warnings = as_pipeline(pipeline), HeldWarnings()
+    pipeline, notes = as_pipeline(pipeline), HeldWarnings()
+    problem = "" if max_error is None else cannot_promise(pipeline, max_error)
+    if problem:
+        warnings.warn(problem, TooFewRowsWarning, stacklevel=2)
     for block in blocks:
-        with warnings.held():
+        with notes.held():
             predictions = _predict(pipeline, block, max_error)
         yield predictions
-    warnings.give()
+    notes.give()
 
 
 def _predict(pipeline: Pipeline, table: pd.DataFrame, max_error: float | None) -> pd.DataFrame:
@@ -73,8 +81,45 @@ def _predict(pipeline: Pipeline, table: pd.DataFrame, max_error: float | None) -
     columns["variation_ratio"] = model.variation_ratio(X)
     columns["epistemic"] = model.uncertainty(X).epistemic
     if max_error is not None:
-        columns["ask_a_person"] = np.asarray(confidence < model.abstention_threshold(max_error))
+        columns["ask_a_person"] = np.asarray(confidence < abstention_threshold(pipeline, max_error))
     return pd.DataFrame(columns, index=table.index)
+
+
+# Probability, over the draw of the rows it rests on, with which a promised rate is kept.
+PROMISED_WITH = 0.9
+
+
+def abstention_threshold(pipeline: Pipeline, max_error: float) -> float:
+    """Confidence below which a row goes to a person; infinity: every row.
+
+    Where rows were kept apart to promise rates (:func:`bayesvm.tables.fit_table`
+    with ``max_error``) they decide (eq. 6.16); otherwise leave-one-out aims at
+    the rate (eq. 6.8).
+    """
+    model, calibration = pipeline[-1], calibration_of(pipeline)
+    if calibration is None:
+        return float(model.abstention_threshold(max_error))
+    if too_few_rows(len(calibration[0]), max_error, PROMISED_WITH):
+        return math.inf
+    foretold = model.loo_confidence_, model.loo_weight_
+    return promised_threshold(foretold, *calibration, max_error, PROMISED_WITH)
+
+
+def cannot_promise(pipeline: Pipeline, max_error: float) -> str:
+    """Why rows kept apart to promise rates cannot promise this one; else, or without such rows, empty."""
+    calibration = calibration_of(pipeline)
+    if calibration is None or math.isfinite(abstention_threshold(pipeline, max_error)):
+        return ""
+    n = len(calibration[0])
+    return too_few_rows(n, max_error, PROMISED_WITH) or (
+        f"max_error={max_error:g} cannot be promised, so no row is answered: even among the surest of the "
+        f"{n} rows held out too many answers are wrong"
+    )
+
+
+def calibration_of(pipeline: Pipeline) -> tuple[Any, Any] | None:
+    """Confidence and correctness of the rows kept apart to promise rates, if any."""
+    return getattr(table_columns(pipeline), "calibration_", None)  # files of earlier versions do not say
 
 
 # --- Relevance of columns.
