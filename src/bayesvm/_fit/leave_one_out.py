@@ -293,7 +293,7 @@ def summarise(
     total = weight.sum()
     correct = (proba.argmax(1) == y).astype(np.float64)
     own = np.maximum(proba[np.arange(len(y)), y], np.finfo(np.float64).tiny)
-    part = part_left_out(rows.weight, rows.y, rows.n_classes).cpu().numpy()
+    part = rows.unit.to(torch.float64).cpu().numpy()
     gain = gain_over_frequencies(own, y, _masses(trained.rows), weight, part, left_out=True)
     return LeaveOneOutSummary(
         proba=proba if len(rows) == len(trained.rows) else None,
