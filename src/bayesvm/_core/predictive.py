@@ -9,9 +9,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from bayesvm._core import gumbel
+from bayesvm._core import gumbel
 from bayesvm._core.linalg import exp_
 
 _MAX_SOBOL_DIMENSION = 512
+_LINE_NODES = 128
+_EULER = 0.5772156649015329
+_LINE_NODES = 128
+_EULER = 0.5772156649015329
 
 
 def log_softmax_pairwise(F: Tensor, s2: Tensor, T: Tensor | float) -> Tensor:
@@ -86,16 +92,27 @@ class PredictiveMoments(NamedTuple):
     aleatoric: Tensor
 
 
-def predictive_moments(F: Tensor, s2: Tensor, T: float, n_nodes: int = 128) -> PredictiveMoments:
-    """E softmax(T f), its entropy, and the expected entropy of softmax(T f) (eqs. 6.4, 6.6)."""
-    f, w = _latents_at_nodes(F, s2, n_nodes)
-    f = f.mul_(T).sub_(f.amax(0))
-    p = exp_(f.clone())
-    total = p.sum(0)
-    p /= total
-    # -sum_j p_j log p_j with log p_j = f_j - log(total)
-    entropy = total.log_() - f.mul_(p).sum(0)
-    return entropies(_normalised((p @ w).mT), (entropy @ w).clamp_min_(0.0))
+def predictive_moments(F: Tensor, s2: Tensor, T: float) -> PredictiveMoments:
+    r"""E softmax(T f), its entropy, and the expected entropy of softmax(T f) (eqs. 6.4, 6.6, 6.14).
+
+    Given the latents, the noise of the largest is Euler's constant larger
+    in the mean than their entropy is.
+    """
+    if F.shape[1] == 2:
+        f, w = _latents_at_nodes(F, s2, _LINE_NODES)
+        f = f.mul_(T).sub_(f.amax(0))
+        p = exp_(f.clone())
+        total = p.sum(0)
+        p /= total
+        # -sum_j p_j log p_j with log p_j = f_j - log(total)
+        entropy = total.log_() - f.mul_(p).sum(0)
+        return entropies(_normalised((p @ w).mT), (entropy @ w).clamp_min_(0.0))
+    proba, noise = torch.empty_like(F), F.new_empty(F.shape[0])
+    for part in gumbel.largest(T * F, T * s2.sqrt(), surprise=True):
+        proba[part.rows] = won = torch.linalg.vecdot(part.hazard, part.mass[:, None])
+        assert part.surprise is not None
+        noise[part.rows] = torch.linalg.vecdot(part.surprise.sum(1), part.mass) / won.sum(1)
+    return entropies(_normalised(proba), (noise - _EULER).clamp_min_(0.0))
 
 
 def softmax_of_draws(mean: Tensor, deviations: Tensor, T: float, spread: float, offset: Tensor) -> Tensor:
@@ -109,23 +126,21 @@ def entropies(proba: Tensor, expected: Tensor) -> PredictiveMoments:
     return PredictiveMoments(proba, total, torch.minimum(expected, total))
 
 
-def expected_softmax(F: Tensor, s2: Tensor, T: float, n_nodes: int = 128) -> Tensor:
-    """Class probabilities E_q[softmax(T f)], shape (N, C) (eq. 6.4)."""
-    f, w = _latents_at_nodes(F, s2, n_nodes)
-    f = f.mul_(T)
-    p = exp_(f.sub_(f.amax(0)))
-    p /= p.sum(0)
-    return _normalised((p @ w).mT)
+def expected_softmax(F: Tensor, s2: Tensor, T: float) -> Tensor:
+    r"""Class probabilities E_q[softmax(T f)], shape (N, C) (eqs. 6.4, 6.13).
 
-
-def in_order_of(F: Tensor, proba: Tensor) -> Tensor:
-    """The same probabilities in the order of the means, shape (N, C).
-
-    Where all classes of a row have the same variance the expected softmax is
-    in the order of the means; nodes that are not symmetric in the classes
-    leave near ties the wrong way round.
+    .. math:: p_j = \int h_j(x) \prod_{k \ne j} H_k(x)\, dx
     """
-    return torch.empty_like(proba).scatter_(1, F.argsort(dim=1, stable=True), proba.sort(1).values)
+    if F.shape[1] == 2:
+        f, w = _latents_at_nodes(F, s2, _LINE_NODES)
+        f = f.mul_(T)
+        p = exp_(f.sub_(f.amax(0)))
+        p /= p.sum(0)
+        return _normalised((p @ w).mT)
+    proba = torch.empty_like(F)
+    for part in gumbel.largest(T * F, T * s2.sqrt()):
+        proba[part.rows] = torch.linalg.vecdot(part.hazard, part.mass[:, None])
+    return _normalised(proba)
 
 
 def _normalised(proba: Tensor) -> Tensor:
