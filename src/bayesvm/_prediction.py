@@ -56,8 +56,7 @@ def proba(model: LoadedModel, X: FloatArray) -> FloatArray:
     def of_moments(F: Tensor, s2: Tensor) -> Tensor:
         if likelihood is not None:
             return likelihood.probabilities(F, s2).proba
-        p = predictive.expected_softmax(*model.calibrated(F, s2), NODES)
-        return predictive.in_order_of(F, p) if model.model.pooled else p
+        return predictive.expected_softmax(*model.calibrated(F, s2))
 
     def of_draws(f: Tensor) -> Tensor:
         return model.probabilities_at(f, f.mean(0)).mean(0)
@@ -75,7 +74,7 @@ def uncertainty(model: LoadedModel, X: FloatArray) -> Uncertainty:
     def of_moments(F: Tensor, s2: Tensor) -> tuple[Tensor, ...]:
         if likelihood is not None:
             return parts(predictive.entropies(*likelihood.probabilities(F, s2)))
-        return parts(predictive.predictive_moments(*model.calibrated(F, s2), NODES))
+        return parts(predictive.predictive_moments(*model.calibrated(F, s2)))
 
     def of_draws(f: Tensor) -> tuple[Tensor, ...]:
         p = model.probabilities_at(f, f.mean(0))

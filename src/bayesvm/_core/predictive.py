@@ -9,15 +9,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bayesvm._core import gumbel
+from bayesvm._compiled import gumbel as lattice
+from bayesvm._compiled.gumbel import EULER, LOGISTIC, WIDEST_LINE
 from bayesvm._core import gumbel
 from bayesvm._core.linalg import exp_
 
 _MAX_SOBOL_DIMENSION = 512
 _LINE_NODES = 128
-_EULER = 0.5772156649015329
-_LINE_NODES = 128
-_EULER = 0.5772156649015329
+# Calls are most of what so few rows cost, and those of numpy are shorter.
+_FEW_ROWS = 8
 
 
 def log_softmax_pairwise(F: Tensor, s2: Tensor, T: Tensor | float) -> Tensor:
@@ -93,26 +93,22 @@ class PredictiveMoments(NamedTuple):
 
 
 def predictive_moments(F: Tensor, s2: Tensor, T: float) -> PredictiveMoments:
-    r"""E softmax(T f), its entropy, and the expected entropy of softmax(T f) (eqs. 6.4, 6.6, 6.14).
+    r"""E softmax(T f), its entropy, and the expected entropy of softmax(T f) (eqs. 6.4, 6.6, 6.20).
 
-    Given the latents, the noise of the largest is Euler's constant larger
-    in the mean than their entropy is.
+    Given the latents, the noise of the largest is in the mean Euler's constant
+    larger than their entropy.
     """
     if F.shape[1] == 2:
-        f, w = _latents_at_nodes(F, s2, _LINE_NODES)
-        f = f.mul_(T).sub_(f.amax(0))
-        p = exp_(f.clone())
-        total = p.sum(0)
-        p /= total
-        # -sum_j p_j log p_j with log p_j = f_j - log(total)
-        entropy = total.log_() - f.mul_(p).sum(0)
-        return entropies(_normalised((p @ w).mT), (entropy @ w).clamp_min_(0.0))
+        f, w, shrink = _on_a_line(F, s2, T)
+        p = torch.sigmoid(torch.stack([-f, f]))
+        # A wide Gaussian of the difference is wider still than the shrunk one, and less is undecided.
+        return entropies(_normalised((p @ w).mT), (torch.special.entr(p).sum(0) @ w).mul_(shrink))
     proba, noise = torch.empty_like(F), F.new_empty(F.shape[0])
     for part in gumbel.largest(T * F, T * s2.sqrt(), surprise=True):
-        proba[part.rows] = won = torch.linalg.vecdot(part.hazard, part.mass[:, None])
+        proba[part.rows] = won = part.proba
         assert part.surprise is not None
-        noise[part.rows] = torch.linalg.vecdot(part.surprise.sum(1), part.mass) / won.sum(1)
-    return entropies(_normalised(proba), (noise - _EULER).clamp_min_(0.0))
+        noise[part.rows] = part.surprise / won.sum(1)
+    return entropies(_normalised(proba), (noise - EULER).clamp_min_(0.0))
 
 
 def softmax_of_draws(mean: Tensor, deviations: Tensor, T: float, spread: float, offset: Tensor) -> Tensor:
@@ -127,20 +123,31 @@ def entropies(proba: Tensor, expected: Tensor) -> PredictiveMoments:
 
 
 def expected_softmax(F: Tensor, s2: Tensor, T: float) -> Tensor:
-    r"""Class probabilities E_q[softmax(T f)], shape (N, C) (eqs. 6.4, 6.13).
-
-    .. math:: p_j = \int h_j(x) \prod_{k \ne j} H_k(x)\, dx
-    """
+    r"""Class probabilities E_q[softmax(T f)], shape (N, C) (eqs. 6.4, 6.19)."""
     if F.shape[1] == 2:
-        f, w = _latents_at_nodes(F, s2, _LINE_NODES)
-        f = f.mul_(T)
-        p = exp_(f.sub_(f.amax(0)))
-        p /= p.sum(0)
-        return _normalised((p @ w).mT)
+        f, w, _ = _on_a_line(F, s2, T)
+        return _normalised((torch.sigmoid(torch.stack([-f, f])) @ w).mT)
+    if F.device.type == "cpu" and F.shape[0] <= _FEW_ROWS:
+        m, s = (T * F).double().numpy(), (T * s2.sqrt()).double().numpy()
+        return torch.from_numpy(lattice.expected_softmax(m, s, "float64")).to(F)
     proba = torch.empty_like(F)
     for part in gumbel.largest(T * F, T * s2.sqrt()):
-        proba[part.rows] = torch.linalg.vecdot(part.hazard, part.mass[:, None])
+        proba[part.rows] = part.proba
     return _normalised(proba)
+
+
+def _on_a_line(F: Tensor, s2: Tensor, T: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The difference of two latents at the nodes (N, S), their weights (S,), and a shrinkage (N,).
+
+    Where the nodes were too far apart for a sigmoid, its slope plays no part
+    but through its variance: mean and deviation shrink together.
+    """
+    z, w = line_nodes(_LINE_NODES)
+    variance = T**2 * s2.sum(1)
+    shrink = ((WIDEST_LINE**2 + LOGISTIC) / (variance + LOGISTIC)).clamp_max_(1.0).sqrt_()
+    deviation = variance.clamp_max_(WIDEST_LINE**2).sqrt_()
+    mean = T * shrink * (F[:, 1] - F[:, 0])
+    return mean[:, None] + deviation[:, None] * z.to(F), w.to(F), shrink
 
 
 def _normalised(proba: Tensor) -> Tensor:
