@@ -16,7 +16,9 @@ from torch import Tensor
 from bayesvm._compiled import gumbel as lattice
 from bayesvm._core.linalg import exp_
 
-_BLOCK_NUMBERS = 200_000
+# Numbers in memory at once: on a processor, what a cache holds.
+_BLOCK_NUMBERS = {"cpu": 200_000}
+_BLOCK_NUMBERS_ACCELERATOR = 2**25
 
 
 class Part(NamedTuple):
@@ -68,11 +70,12 @@ def largest(F: Tensor, s: Tensor, surprise: bool = False) -> Iterator[Part]:
     keys = (level * lattice.LEVEL + blocks).long()
     distinct = keys.tolist() if len(keys) == 1 else torch.unique(keys).tolist()
     every = torch.arange(len(keys), device=F.device)
+    numbers = _BLOCK_NUMBERS.get(F.device.type, _BLOCK_NUMBERS_ACCELERATOR)
     for key in distinct:
         rows = every if len(distinct) == 1 else every[keys == key]
         exponent, n_points = key // lattice.LEVEL, key % lattice.LEVEL * lattice.POINTS
         n_weights = lattice.points_before(exponent) + n_points
-        for block in rows.split(max(1, _BLOCK_NUMBERS // (F.shape[1] * n_weights))):
+        for block in rows.split(max(1, numbers // (F.shape[1] * n_weights))):
             values = (t if len(block) == len(t) else t[block] for t in (F, s, low, floor))
             yield _part(block, *values, exponent, n_points, surprise)
 

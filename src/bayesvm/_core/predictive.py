@@ -15,7 +15,7 @@ from bayesvm._core import gumbel
 from bayesvm._core.linalg import exp_
 
 _MAX_SOBOL_DIMENSION = 512
-_LINE_NODES = 128
+LINE_NODES = 128
 # Calls are most of what so few rows cost, and those of numpy are shorter.
 _FEW_ROWS = 8
 
@@ -142,7 +142,7 @@ def _on_a_line(F: Tensor, s2: Tensor, T: float) -> tuple[Tensor, Tensor, Tensor]
     Where the nodes were too far apart for a sigmoid, its slope plays no part
     but through its variance: mean and deviation shrink together.
     """
-    z, w = line_nodes(_LINE_NODES)
+    z, w = line_nodes(LINE_NODES)
     variance = T**2 * s2.sum(1)
     shrink = ((WIDEST_LINE**2 + LOGISTIC) / (variance + LOGISTIC)).clamp_max_(1.0).sqrt_()
     deviation = variance.clamp_max_(WIDEST_LINE**2).sqrt_()
