@@ -30,7 +30,7 @@ STEP, TAKEN, SHARED = 0.5, 0.75, 0.7
 FEWEST_STEPS, LEAST = 1.2, 0.5
 # The number of points is a multiple of this, and has a limit.
 POINTS, MOST_POINTS = 40, 640
-# Weights begin this far below the first point; a latent three deviations below FAR is there by its exponential.
+# Weights begin this far below the first point; of latents three deviations below FAR exponentials are left.
 BEFORE, FAR = 12.0, 6.0
 # All deviations of a row whose largest exceeds this are made smaller: beside them noise is nothing.
 WIDEST = 1e5
@@ -106,6 +106,7 @@ def points(level: int, n_points: int, dtype: str) -> tuple[Array, Array]:
 
 # Numbers of classes × rows × weights treated at once: they stay in the cache.
 _CHUNK_NUMBERS = 80_000
+_LEAST_STEPS = 1e-9  # has a logarithm
 # What separates levels from numbers of blocks of points in a key.
 LEVEL = 1024
 
@@ -125,16 +126,15 @@ def expected_softmax(F: Array, s: Array, dtype: str) -> Array:
     F = F - low
     floor = -FAR - 3.0 * s
     narrowest = np.where(floor < F, s, np.inf).min(1)
-    keys = [_key(*row) for row in zip((high - low[:, 0]).tolist(), narrowest.tolist(), strict=True)]
+    keys = _keys(high - low[:, 0], narrowest)
     lift = np.maximum(floor - F, 0.0)
     F += lift
     scale = np.exp(-lift)
     if len(keys) == 1:
-        return _on_lattice(F, s, scale, keys[0], dtype)
+        return _on_lattice(F, s, scale, int(keys[0]), dtype)
     proba = np.empty(F.shape)
-    of_row = np.array(keys)
-    for key in set(keys):
-        rows = np.flatnonzero(of_row == key)
+    for key in np.unique(keys).tolist():
+        rows = np.flatnonzero(keys == key)
         size = max(1, _CHUNK_NUMBERS // (F.shape[1] * len(points(*_shape(key), dtype)[0])))
         for start in range(0, len(rows), size):
             part = rows[start : start + size]
@@ -142,12 +142,14 @@ def expected_softmax(F: Array, s: Array, dtype: str) -> Array:
     return proba
 
 
-def _key(reach: float, narrowest: float) -> int:
-    """The level of a row's lattice and its number of blocks of points."""
-    wanted, needed = (math.ceil(math.log2(reach / (n * STEP))) for n in (POINTS, MOST_POINTS))
-    allowed = math.floor(math.log2(max(narrowest / (FEWEST_STEPS * STEP), 1e-9)))
-    level = max(min(wanted, allowed), needed, 0)
-    return level * LEVEL + math.ceil(reach / (POINTS * step_of(level)))
+def _keys(reach: Array, narrowest: Array) -> Array:
+    """The level of each row's lattice and its number of blocks of points, as one number."""
+    doublings = np.log2(reach)
+    wanted = np.ceil(doublings - math.log2(POINTS * STEP))
+    needed = np.ceil(doublings - math.log2(MOST_POINTS * STEP))
+    allowed = np.floor(np.log2(np.maximum(narrowest / (FEWEST_STEPS * STEP), _LEAST_STEPS)))
+    level = np.maximum(np.maximum(np.minimum(wanted, allowed), needed), 0.0)
+    return (level * LEVEL + np.ceil(reach / (POINTS * STEP) * np.exp2(-level))).astype(np.int64)
 
 
 def _shape(key: int) -> tuple[int, int]:
@@ -169,11 +171,13 @@ def _on_lattice(F: Array, s: Array, scale: Array, key: int, dtype: str) -> Array
     np.exp(w, out=w)
     w *= scale
     n, C, _ = w.shape
-    both = (w.reshape(n * C, -1) @ noise(level, K, dtype)[:, : 2 * K]).reshape(n, C, 2 * K)
-    H = np.maximum(1.0 - both[:, :, :K], NEGLIGIBLE)
+    w, matrix = w.reshape(n * C, -1), noise(level, K, dtype)
+    H = np.subtract(1.0, w @ matrix[:, :K]).reshape(n, C, K)
+    np.maximum(H, NEGLIGIBLE, out=H)
     mass = np.multiply.reduce(H, 1)
     mass *= weight
-    h = np.divide(both[:, :, K:], H, out=H)
+    h = (w @ matrix[:, K : 2 * K]).reshape(n, C, K)
+    h /= H
     result = (h @ mass[:, :, None])[:, :, 0].astype(np.float64, copy=False)
     result /= np.add.reduce(result, 1, keepdims=True)
     return result

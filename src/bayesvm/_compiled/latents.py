@@ -162,7 +162,7 @@ _LARGEST_LOG = 80.0
 
 
 class Readout(Protocol):
-    """Class probabilities (n, C) from means F (n, J) and variances s2 (n, J) or, if shared, (n, 1) (eq. 6.4)."""
+    """Class probabilities (n, C) from means (n, J) and variances (n, J) or, if shared, (n, 1) (eq. 6.4)."""
 
     def __call__(self, F: Array, s2: Array) -> Array: ...
 

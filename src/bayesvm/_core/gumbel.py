@@ -61,7 +61,7 @@ def largest(F: Tensor, s: Tensor, surprise: bool = False) -> Iterator[Part]:
     high = (F + torch.maximum(torch.minimum(0.5 * s.square(), tail) + lattice.ABOVE, tail + 2.0)).amax(1)
     floor = (low - lattice.FAR)[:, None] - 3.0 * s
     narrowest = torch.where(floor < F, s, torch.inf).amin(1)
-    # Doublings of the finest step that the range asks for, at best and at least, and its narrowest latent allows.
+    # Doublings of the finest step: that the range asks for, that it needs, and that latents allow.
     reach, finest = high - low, lattice.FEWEST_STEPS * lattice.STEP
     wanted, needed = (torch.ceil(torch.log2(reach / (n * lattice.STEP))) for n in _LENGTHS)
     allowed = torch.floor(torch.log2(narrowest / finest))
@@ -76,8 +76,9 @@ def largest(F: Tensor, s: Tensor, surprise: bool = False) -> Iterator[Part]:
         exponent, n_points = key // lattice.LEVEL, key % lattice.LEVEL * lattice.POINTS
         n_weights = lattice.points_before(exponent) + n_points
         for block in rows.split(max(1, numbers // (F.shape[1] * n_weights))):
-            values = (t if len(block) == len(t) else t[block] for t in (F, s, low, floor))
-            yield _part(block, *values, exponent, n_points, surprise)
+            whole = len(block) == len(every)
+            F_b, s_b, low_b, floor_b = (t if whole else t[block] for t in (F, s, low, floor))
+            yield _part(block, F_b, s_b, low_b, floor_b, exponent, n_points, surprise)
 
 
 # Numbers of points at best and at most.

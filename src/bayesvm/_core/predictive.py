@@ -10,9 +10,7 @@ import torch
 from torch import Tensor
 
 from bayesvm._compiled import gumbel as lattice
-from bayesvm._compiled.gumbel import EULER, LOGISTIC, WIDEST_LINE
 from bayesvm._core import gumbel
-from bayesvm._core.linalg import exp_
 
 _MAX_SOBOL_DIMENSION = 512
 LINE_NODES = 128
@@ -108,7 +106,7 @@ def predictive_moments(F: Tensor, s2: Tensor, T: float) -> PredictiveMoments:
         proba[part.rows] = won = part.proba
         assert part.surprise is not None
         noise[part.rows] = part.surprise / won.sum(1)
-    return entropies(_normalised(proba), (noise - EULER).clamp_min_(0.0))
+    return entropies(_normalised(proba), (noise - lattice.EULER).clamp_min_(0.0))
 
 
 def softmax_of_draws(mean: Tensor, deviations: Tensor, T: float, spread: float, offset: Tensor) -> Tensor:
@@ -143,9 +141,9 @@ def _on_a_line(F: Tensor, s2: Tensor, T: float) -> tuple[Tensor, Tensor, Tensor]
     but through its variance: mean and deviation shrink together.
     """
     z, w = line_nodes(LINE_NODES)
-    variance = T**2 * s2.sum(1)
-    shrink = ((WIDEST_LINE**2 + LOGISTIC) / (variance + LOGISTIC)).clamp_max_(1.0).sqrt_()
-    deviation = variance.clamp_max_(WIDEST_LINE**2).sqrt_()
+    variance, widest = T**2 * s2.sum(1), lattice.WIDEST_LINE**2
+    shrink = ((widest + lattice.LOGISTIC) / (variance + lattice.LOGISTIC)).clamp_max_(1.0).sqrt_()
+    deviation = variance.clamp_max(widest).sqrt_()
     mean = T * shrink * (F[:, 1] - F[:, 0])
     return mean[:, None] + deviation[:, None] * z.to(F), w.to(F), shrink
 
