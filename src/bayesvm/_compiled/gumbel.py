@@ -25,11 +25,11 @@ Array = npt.NDArray[Any]
 # Deviations of a latent that count, and how far noise reaches below and above it.
 TAIL, BELOW, ABOVE = 5.0, 3.0, 8.0
 # The finest step, and what of the variance is noise, in steps: on the finest lattice, and on others.
-STEP, TAKEN, SHARED = 0.5, 0.75, 0.7
+STEP, TAKEN, SHARED = 0.35, 0.94, 0.7
 # Steps that the least deviation has on a coarser lattice, and the least that is left of it.
 FEWEST_STEPS, LEAST = 1.2, 0.5
 # The number of points is a multiple of this, and has a limit.
-POINTS, MOST_POINTS = 40, 640
+POINTS, MOST_POINTS = 48, 768
 # Weights begin this far below the first point; of latents three deviations below FAR exponentials are left.
 BEFORE, FAR = 12.0, 6.0
 # All deviations of a row whose largest exceeds this are made smaller: beside them noise is nothing.
@@ -43,6 +43,7 @@ EULER = 0.5772156649015329
 
 # Below this Gumbel's distribution function is zero: measured best between -4 and -2.5.
 _NOTHING = -3.0
+_BROAD, _VARIANCE = 30.0, math.pi**2 / 6.0
 
 
 def step_of(level: int) -> float:
@@ -76,8 +77,11 @@ def noise(level: int, n_points: int, dtype: str) -> Array:
         z = np.linspace(-0.5 * math.pi, 0.5 * math.pi, 201) / math.sqrt(-variance)
         tau: complex = 1j * math.sqrt(-variance)
     else:
-        tau = math.sqrt(variance)
+        tau = min(math.sqrt(variance), _BROAD)
         z = np.linspace(-8.0, 8.0, 2 * math.ceil(20.0 * max(2.0, tau)) + 1)
+    # Beside a broad Gaussian the variance of the noise is all that matters of it.
+    rate = math.sqrt((max(tau.real, _BROAD) ** 2 + _VARIANCE) / (max(variance, _BROAD**2) + _VARIANCE))
+    u = EULER + rate * (u - EULER)
     w = np.exp(-0.5 * z * z)
     w /= w.sum()
     curves = np.zeros((3, len(u)))
@@ -87,7 +91,7 @@ def noise(level: int, n_points: int, dtype: str) -> Array:
         t = np.exp(-np.maximum(v.real, -6.0) - 1j * v.imag)
         survival = -np.expm1(-t)
         density = t * (1.0 - survival)
-        curves[:, i] = [(f @ w).real for f in (survival, density, v * density)]
+        curves[:, i] = [(f @ w).real for f in (survival, rate * density, rate * v * density)]
     index = np.arange(n_points) - np.arange(-n_before, n_points)[:, None] + n_points - 1
     return np.concatenate(list(curves[:, index]), 1).astype(dtype)
 
