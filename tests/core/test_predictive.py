@@ -143,4 +143,4 @@ def test_mutual_information_is_monte_carlo_s():
 def test_certain_latents_leave_no_epistemic_uncertainty():
     _, F, s2 = moments(20, 4, seed=62)
     _, total, aleatoric = predictive_moments(F, torch.full_like(s2, 1e-12), 2.0)
-    torch.testing.assert_close(total, aleatoric, atol=1e-8, rtol=0)
+    torch.testing.assert_close(total, aleatoric, atol=2e-6, rtol=0)  # two integrals, no longer one sum

@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 # Deviations of a latent that count, and how far noise reaches below and above it.
 TAIL, BELOW, ABOVE = 5.0, 3.0, 8.0
 # The finest step, and what of the variance is noise, in steps: on the finest lattice, and on others.
-STEP, TAKEN, SHARED = 0.35, 0.94, 0.7
+STEP, TAKEN, SHARED = 0.35, 0.9, 0.7
 # Steps that the least deviation has on a coarser lattice, and the least that is left of it.
 FEWEST_STEPS, LEAST = 1.2, 0.5
 # The number of points is a multiple of this, and has a limit.
@@ -41,8 +41,8 @@ WIDEST_LINE, LOGISTIC = 16.0, math.pi**2 / 3.0
 NEGLIGIBLE = 1e-30
 EULER = 0.5772156649015329
 
-# Below this Gumbel's distribution function is zero: measured best between -4 and -2.5.
-_NOTHING = -3.0
+# Below this Gumbel's distribution function is zero: measured best between -3.6 and -2.3.
+_NOTHING = -2.3
 _BROAD, _VARIANCE = 30.0, math.pi**2 / 6.0
 
 
