@@ -41,8 +41,8 @@ WIDEST_LINE, LOGISTIC = 16.0, math.pi**2 / 3.0
 NEGLIGIBLE = 1e-30
 EULER = 0.5772156649015329
 
-# Below this Gumbel's distribution function is zero: measured best between -3.6 and -2.3.
-_NOTHING = -2.3
+# Below this Gumbel's distribution function is zero: measured best for entropies between -3.6 and -2.3.
+_NOTHING = -3.0
 _BROAD, _VARIANCE = 30.0, math.pi**2 / 6.0
 
 
