@@ -89,9 +89,9 @@ def centred_moments(F: torch.Tensor, s2: torch.Tensor) -> Moments:
     C = F.shape[1]
     if C == 1:
         two = torch.cat([-0.5 * F, 0.5 * F], 1), (0.5 * s2).expand(-1, 2)
-        return F.numpy(), s2.sqrt().numpy(), expected_softmax(*two, TEMPERATURE, 256).numpy()
+        return F.numpy(), s2.sqrt().numpy(), expected_softmax(*two, TEMPERATURE).numpy()
     variance = s2 * (1.0 - 2.0 / C) + s2.sum(1, keepdim=True) / C**2
-    proba = expected_softmax(F, s2, TEMPERATURE, 1024)
+    proba = expected_softmax(F, s2, TEMPERATURE)
     return (F - F.mean(1, keepdim=True)).numpy(), variance.sqrt().numpy(), proba.numpy()
 
 

@@ -9,21 +9,20 @@ import numpy.typing as npt
 import scipy.linalg
 
 from bayesvm._compiled.latents import (
+    ExpectedSoftmax,
     FoldedLocal,
     FoldedPosterior,
     OwnProbabilities,
     Readout,
     SigmoidAtNodes,
-    SoftmaxAtNodes,
 )
 from bayesvm._compiled.predictor import CompiledPredictor, Standardised
 from bayesvm._core.kernels import compose
 from bayesvm._core.nearest import tie_step
-from bayesvm._core.predictive import line_nodes, normal_nodes
+from bayesvm._core.predictive import LINE_NODES, line_nodes
 from bayesvm._fit.local import NEIGHBOURS, LocalPart
 from bayesvm._fit.rows import FARTHEST, Scaler
 from bayesvm._model import Model
-from bayesvm._prediction import NODES
 
 Array = npt.NDArray[Any]
 
@@ -133,10 +132,9 @@ def _readout(model: Model, dtype: str) -> Readout:
         return OwnProbabilities(model.likelihood)
     offset = model.temperature * np.asarray(model.offset, dtype=np.float64)
     if model.n_classes == 2:
-        z, w = (t.numpy().astype(dtype) for t in line_nodes(NODES))
+        z, w = (t.numpy().astype(dtype) for t in line_nodes(LINE_NODES))
         return SigmoidAtNodes(float(offset[1] - offset[0]), z, w)
-    z = np.ascontiguousarray(normal_nodes(NODES, model.n_classes).numpy().T[:, None, :], dtype=dtype)
-    return SoftmaxAtNodes(offset, z, float(np.abs(z).max()), model.pooled)
+    return ExpectedSoftmax(offset, dtype)
 
 
 def _local(local: LocalPart, temperature: float) -> FoldedLocal:

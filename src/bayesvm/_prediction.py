@@ -3,8 +3,8 @@
 Every prediction is a function of latents. Where the model is a Gaussian q
 these are means and variances per class; where it is a set of draws, the
 prediction is an average over them (eq. 8.38). Rows come block by block, so that
-memory stays bounded, and all rows share the same nodes, so that results
-do not depend on blocks.
+memory stays bounded; what a row is integrated over depends on that row alone,
+so results do not depend on blocks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from bayesvm._model import LoadedModel
 
 FloatArray = npt.NDArray[np.floating]
 
-NODES = 128
 _BLOCK_NUMBERS = 4_000_000
 # From so many rows on inverting the factors of q pays: products are faster than solves.
 _ROWS_FOR_ROOTS = 2000
@@ -56,13 +55,12 @@ def proba(model: LoadedModel, X: FloatArray) -> FloatArray:
     def of_moments(F: Tensor, s2: Tensor) -> Tensor:
         if likelihood is not None:
             return likelihood.probabilities(F, s2).proba
-        p = predictive.expected_softmax(*model.calibrated(F, s2), NODES)
-        return predictive.in_order_of(F, p) if model.model.pooled else p
+        return predictive.expected_softmax(*model.calibrated(F, s2))
 
     def of_draws(f: Tensor) -> Tensor:
         return model.probabilities_at(f, f.mean(0)).mean(0)
 
-    return _one(model, X, of_moments, of_draws, 2 * NODES)
+    return _one(model, X, of_moments, of_draws, 256)
 
 
 def uncertainty(model: LoadedModel, X: FloatArray) -> Uncertainty:
@@ -75,13 +73,13 @@ def uncertainty(model: LoadedModel, X: FloatArray) -> Uncertainty:
     def of_moments(F: Tensor, s2: Tensor) -> tuple[Tensor, ...]:
         if likelihood is not None:
             return parts(predictive.entropies(*likelihood.probabilities(F, s2)))
-        return parts(predictive.predictive_moments(*model.calibrated(F, s2), NODES))
+        return parts(predictive.predictive_moments(*model.calibrated(F, s2)))
 
     def of_draws(f: Tensor) -> tuple[Tensor, ...]:
         p = model.probabilities_at(f, f.mean(0))
         return parts(predictive.entropies(p.mean(0), torch.special.entr(p).sum(2).mean(0)))
 
-    return Uncertainty(*_map(model, X, of_moments, of_draws, 4 * NODES))
+    return Uncertainty(*_map(model, X, of_moments, of_draws, 512))
 
 
 def variation_ratio(model: LoadedModel, X: FloatArray) -> FloatArray:

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from bayesvm import _prediction
 from bayesvm._core import gaussian
-from bayesvm._core.predictive import normal_nodes
 from bayesvm._core.top_k import (
+    N_BOUNDS,
     Candidates,
     candidate_probabilities,
     candidates,
@@ -40,8 +40,8 @@ _BLOCK_NUMBERS = 4_000_000
 _LEVELS = 16
 # More than rounding can add to a bound.
 _ROUNDING = 1e-6
-# Probabilities closer than this are told apart by all classes alone.
-_TIE = 1e-9
+# Probabilities closer than this, twice the error of an integral, are told apart by all classes alone.
+_TIE = 2e-4
 
 
 class TopK(NamedTuple):
@@ -52,7 +52,8 @@ class TopK(NamedTuple):
     classes : ndarray of shape (n_rows, k)
         Labels, the most probable first.
     probabilities : ndarray of shape (n_rows, k)
-        Those of ``predict_proba`` lie between this less ``left_out`` and this.
+        Those of ``predict_proba`` lie between this less ``left_out`` and this, to
+        the 1e-4 to which integrals are computed.
     left_out : ndarray of shape (n_rows,)
         Upper bound on the probability of all classes together that were
         not computed.
@@ -148,37 +149,30 @@ def _among_candidates(model: LoadedModel, X: FloatArray, k: int, n_candidates: i
     """The k most probable of the candidates of each row, and what all others have at most (eq. 6.12)."""
     A, residual = model.features(model.rows(X))
     T, spread = model.model.temperature, model.model.spread
-    nodes = normal_nodes(_prediction.NODES, model.model.n_classes).to(A).mT.contiguous()
     root, factor = (torch.as_tensor(a).to(A) for a in model.model.envelope)
     mean_variance = (A @ root).square().sum(1) + residual
     deviation = T * (spread * (1.0 + _ROUNDING) * mean_variance).sqrt()
-    reach = nodes.clamp_min(0.0).mul_(factor.sqrt()[:, None])
-    chosen = _candidates(model, A, reach, deviation, n_candidates)
+    chosen = _candidates(model, A, factor, deviation, n_candidates)
     V = pair_variances(model.q, A, chosen.classes) + residual[:, None]
     s = T * (spread * V.clamp_min(torch.finfo(V.dtype).tiny ** 0.5)).sqrt()
-    size = max(1, _BLOCK_NUMBERS // (n_candidates * nodes.shape[1]))
-    parts = [
-        candidate_probabilities(Candidates(*block), s_block, nodes)
-        for *block, s_block in zip(*(t.split(size) for t in (*chosen, s)), strict=True)
-    ]
-    p, left_out = (torch.cat(column) for column in zip(*parts, strict=True))
+    p, left_out = candidate_probabilities(chosen, s)
     p, order = p.sort(dim=1, descending=True, stable=True)
     index = chosen.classes.gather(1, order[:, :k])
     return _Best(index.cpu().numpy(), p[:, :k].double().cpu().numpy(), left_out.double().cpu().numpy())
 
 
 def _candidates(
-    model: LoadedModel, A: Tensor, reach: Tensor, deviation: Tensor, n_candidates: int
+    model: LoadedModel, A: Tensor, factor: Tensor, deviation: Tensor, n_candidates: int
 ) -> Candidates:
     """The candidates of rows with largest deviations of their own."""
-    n, S = A.shape[0], reach.shape[1]
+    n = A.shape[0]
     offset = torch.as_tensor(model.model.offset, dtype=A.dtype, device=A.device)
     classes = torch.empty(n, n_candidates, dtype=torch.int64, device=A.device)
-    mean, rest = A.new_empty(n, n_candidates), A.new_empty(n, S)
+    mean, rest = A.new_empty(n, n_candidates), A.new_empty(n, N_BOUNDS)
     level = torch.ceil(_LEVELS * deviation.double().log2())
     size = max(1, _BLOCK_NUMBERS // model.model.n_classes)
     for value in torch.unique(level).tolist():
-        growth = largest_growth(reach, 2.0 ** (value / _LEVELS))
+        growth = largest_growth(factor, 2.0 ** (value / _LEVELS))
         for part in torch.nonzero(level == value)[:, 0].split(size):
             u = (gaussian.mean(model.q, A[part]) + offset).mul_(model.model.temperature)
             classes[part], mean[part], rest[part] = candidates(u, growth, n_candidates)

@@ -17,8 +17,8 @@ from sklearn.exceptions import NotFittedError
 import bayesvm
 from bayesvm import BayesianSVC, SVGPClassifier
 from bayesvm._compiled import CompiledPredictor
-from bayesvm._compiled.latents import SoftmaxAtNodes
-from bayesvm._core.predictive import expected_softmax, normal_nodes
+from bayesvm._compiled.latents import ExpectedSoftmax, SigmoidAtNodes
+from bayesvm._core.predictive import expected_softmax, line_nodes
 
 from ..estimators.data import FAST, problem
 from .test_agreement import Cubic
@@ -96,23 +96,29 @@ def test_an_error_in_a_thread_is_raised(monkeypatch):
     def fails(self, F, s2):
         raise ArithmeticError
 
-    monkeypatch.setattr(SoftmaxAtNodes, "__call__", fails)
+    monkeypatch.setattr(ExpectedSoftmax, "__call__", fails)
     with pytest.raises(ArithmeticError):
         fitted().compile_predictor("float64").predict_proba(np.zeros((20_011, 3)), n_threads=4)
 
 
-@pytest.mark.parametrize("deviation", [1e-3, 1.0, 100.0])
-def test_softmax_at_nodes(deviation):
-    """With deviations whose exponentials overflow in single precision as well."""
+@pytest.mark.parametrize("deviation", [1e-3, 1.0, 100.0, 1e7])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("float64", 1e-13)])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_readouts_are_expected_softmax(n_classes, dtype, tolerance, deviation):
+    """Also of deviations whose exponentials overflow in single precision, and shared by the classes."""
     import torch
 
     rng = np.random.default_rng(0)
-    F, s2 = deviation * rng.normal(size=(2, 50, 4))
-    s2 = s2**2
-    z = normal_nodes(128, 4).numpy().T[:, None, :].astype(np.float32)
-    readout = SoftmaxAtNodes(np.zeros(4), np.ascontiguousarray(z), float(abs(z).max()), False)
-    expected = expected_softmax(torch.tensor(F), torch.tensor(s2), 1.0, 128).numpy()
-    assert_allclose(readout(F, s2), expected, rtol=0, atol=3e-5)
+    F, s = deviation * rng.normal(size=(2, 50, n_classes))
+    readout = ExpectedSoftmax(np.zeros(4), dtype)
+    if n_classes == 2:
+        readout = SigmoidAtNodes(0.0, *(t.numpy().astype(dtype) for t in line_nodes(128)))
+    for s2 in (s**2, s[:, :1] ** 2):
+        found = readout(F, s2)
+        for rows in (slice(None), slice(0, 3)):
+            f, v = torch.tensor(F[rows]), torch.tensor(np.broadcast_to(s2, F.shape)[rows].copy())
+            expected = expected_softmax(f, v, 1.0).numpy()
+            assert_allclose(found[rows], expected, rtol=0, atol=tolerance)
 
 
 def test_refusals():

@@ -25,14 +25,6 @@ def test_expected_softmax_is_monte_carlo_with_many_samples(n_classes, T, toleran
         np.testing.assert_allclose(proba[n], sampled, atol=tolerance)
 
 
-def test_more_nodes_come_closer_to_the_truth():
-    _, F, s2 = moments(40, 4, seed=20)
-    truth = expected_softmax(F, s2, 2.0, n_nodes=2**15)
-    coarse = (expected_softmax(F, s2, 2.0, n_nodes=64) - truth).abs().max()
-    fine = (expected_softmax(F, s2, 2.0, n_nodes=2048) - truth).abs().max()
-    assert float(fine) < 0.2 * float(coarse) < 0.01
-
-
 @pytest.mark.parametrize("T", [0.25, 2.0, 8.0])
 @pytest.mark.parametrize("spreads", ["equal", "unequal"])
 def test_two_classes_are_one_dimensional_quadrature(T, spreads):
@@ -72,7 +64,7 @@ def test_symmetric_latents_share_the_probability_equally():
 @pytest.mark.parametrize(("n_classes", "tolerance"), [(3, 0.05), (5, 0.1), (10, 0.15)])
 def test_pairwise_closed_form_is_close_to_the_expectation(n_classes, tolerance):
     _, F, s2 = moments(200, n_classes, seed=50)
-    truth = expected_softmax(F, s2, 2.0, n_nodes=4096)
+    truth = expected_softmax(F, s2, 2.0)
     error = (log_softmax_pairwise(F, s2, 2.0).exp() - truth).abs()
     assert float(error.max()) < tolerance
     assert float(error.mean()) < 0.015
@@ -95,7 +87,7 @@ def test_pairwise_closed_form_is_the_softmax_at_zero_variance():
 def test_pairwise_closed_form_beats_scaling_each_class_alone():
     _, F, s2 = moments(200, 10, seed=52)
     T = 2.0
-    truth = expected_softmax(F, s2, T, n_nodes=4096)
+    truth = expected_softmax(F, s2, T)
     alone = torch.softmax(T * F / (1.0 + torch.pi * T * T * s2 / 8.0).sqrt(), 1)
     pairwise = log_softmax_pairwise(F, s2, T).exp()
     assert float((alone - truth).abs().mean()) > 1.3 * float((pairwise - truth).abs().mean())
@@ -137,7 +129,7 @@ def test_entropy_splits_into_two_non_negative_parts(n_classes):
 
 def test_mutual_information_is_monte_carlo_s():
     _, F, s2 = moments(5, 3, seed=61)
-    _, total, aleatoric = predictive_moments(F, s2, 2.0, n_nodes=4096)
+    _, total, aleatoric = predictive_moments(F, s2, 2.0)
     rng = np.random.default_rng(0)
     for n in range(5):
         f = F[n].numpy() + np.sqrt(s2[n].numpy()) * rng.standard_normal((200_000, 3))
@@ -151,4 +143,4 @@ def test_mutual_information_is_monte_carlo_s():
 def test_certain_latents_leave_no_epistemic_uncertainty():
     _, F, s2 = moments(20, 4, seed=62)
     _, total, aleatoric = predictive_moments(F, torch.full_like(s2, 1e-12), 2.0)
-    torch.testing.assert_close(total, aleatoric, atol=1e-8, rtol=0)
+    torch.testing.assert_close(total, aleatoric, atol=2e-6, rtol=0)  # two integrals, no longer one sum

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from bayesvm._compiled.gumbel import LOGISTIC, WIDEST_LINE, expected_softmax
 from bayesvm._compiled.kernels import Brief, product
 
 Array = npt.NDArray[Any]
@@ -154,66 +155,33 @@ class FoldedLocal(Brief):
         return nearest
 
 
-# Numbers of classes × rows × nodes treated at once: they stay in the cache.
+# Numbers of rows × nodes treated at once: they stay in the cache.
 _CHUNK_NUMBERS = 80_000
 # Logarithms of odds end here, so that their exponentials are finite in single precision.
 _LARGEST_LOG = 80.0
 
 
 class Readout(Protocol):
-    """Class probabilities (n, C) from means F (n, J) and variances s2 (n, J) or, if shared, (n, 1).
-
-    At the nodes that estimators use (eq. 6.4).
-    """
+    """Class probabilities (n, C) from means (n, J) and variances (n, J) or, if shared, (n, 1) (eq. 6.4)."""
 
     def __call__(self, F: Array, s2: Array) -> Array: ...
 
 
 @dataclass(frozen=True, repr=False)
-class SoftmaxAtNodes(Brief):
-    """E softmax(f + offset), f in units of the temperature.
+class ExpectedSoftmax(Brief):
+    """E softmax(f + offset), f in units of the temperature (eq. 6.21).
 
     Attributes
     ----------
     offset : ndarray of shape (C,)
-    nodes : ndarray of shape (C, 1, S)
-        Standard normal, equally likely.
-    farthest : float
-        The largest of them in size.
-    pooled : bool
-        Whether probabilities are put into the order of the means.
+    dtype : str
     """
 
     offset: Array
-    nodes: Array
-    farthest: float
-    pooled: bool
+    dtype: str
 
     def __call__(self, F: Array, s2: Array) -> Array:
-        n, C = F.shape
-        mean = F + self.offset
-        mean -= mean.max(1, keepdims=True)
-        mean = mean.astype(self.nodes.dtype, copy=False).T[:, :, None]
-        deviation = np.sqrt(s2).astype(self.nodes.dtype, copy=False).T[:, :, None]
-        proba = np.empty((C, n), self.nodes.dtype)
-        size = max(1, _CHUNK_NUMBERS // self.nodes.size)
-        is_calm = float(deviation.max()) * self.farthest < _LARGEST_LOG
-        for start in range(0, n, size):
-            rows = slice(start, start + size)
-            f = deviation[:, rows] * self.nodes
-            f += mean[:, rows]
-            if not is_calm:
-                f -= np.maximum.reduce(f, 0)
-            np.exp(f, out=f)
-            share = np.reciprocal(np.add.reduce(f, 0))
-            # Weighted sums of the exponentials: no second pass to normalise each of them.
-            np.einsum("cns,ns->cn", f, share, out=proba[:, rows])
-        result: Array = proba.T.astype(np.float64, order="C")
-        result /= np.add.reduce(result, 1, keepdims=True)
-        if self.pooled:
-            order = np.argsort(F, 1, kind="stable")
-            np.put_along_axis(result, order, np.sort(result, 1), 1)
-        return result
+        return expected_softmax(F + self.offset, np.sqrt(s2), self.dtype)
 
 
 @dataclass(frozen=True, repr=False)
@@ -234,7 +202,11 @@ class SigmoidAtNodes(Brief):
     def __call__(self, F: Array, s2: Array) -> Array:
         difference = F[:, :1] if F.shape[1] == 1 else F[:, 1:] - F[:, :1]
         variance = s2 if F.shape[1] == 1 else np.add.reduce(np.broadcast_to(s2, F.shape), 1, keepdims=True)
-        mean = (difference + self.offset).astype(self.nodes.dtype, copy=False)
+        difference = difference + self.offset
+        if float(variance.max()) > WIDEST_LINE**2:  # the nodes would be too far apart for a sigmoid
+            difference *= np.sqrt(np.minimum((WIDEST_LINE**2 + LOGISTIC) / (variance + LOGISTIC), 1.0))
+            variance = np.minimum(variance, WIDEST_LINE**2)
+        mean = difference.astype(self.nodes.dtype, copy=False)
         deviation = np.sqrt(variance).astype(self.nodes.dtype, copy=False)
         result = np.empty((F.shape[0], 2))
         size = max(1, _CHUNK_NUMBERS // self.nodes.size)

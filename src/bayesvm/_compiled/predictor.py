@@ -221,9 +221,9 @@ def _types() -> tuple[type, ...]:
         kernels.ProductOfTerms,
         kernels.SumOfTerms,
         kernels.TorchTerm,
+        latents.ExpectedSoftmax,
         latents.OwnProbabilities,
         latents.SigmoidAtNodes,
-        latents.SoftmaxAtNodes,
     )
 
 

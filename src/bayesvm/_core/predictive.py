@@ -9,9 +9,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bayesvm._core.linalg import exp_
+from bayesvm._compiled import gumbel as lattice
+from bayesvm._core import gumbel
 
 _MAX_SOBOL_DIMENSION = 512
+LINE_NODES = 128
+# Calls are most of what so few rows cost, and those of numpy are shorter.
+_FEW_ROWS = 8
 
 
 def log_softmax_pairwise(F: Tensor, s2: Tensor, T: Tensor | float) -> Tensor:
@@ -86,16 +90,23 @@ class PredictiveMoments(NamedTuple):
     aleatoric: Tensor
 
 
-def predictive_moments(F: Tensor, s2: Tensor, T: float, n_nodes: int = 128) -> PredictiveMoments:
-    """E softmax(T f), its entropy, and the expected entropy of softmax(T f) (eqs. 6.4, 6.6)."""
-    f, w = _latents_at_nodes(F, s2, n_nodes)
-    f = f.mul_(T).sub_(f.amax(0))
-    p = exp_(f.clone())
-    total = p.sum(0)
-    p /= total
-    # -sum_j p_j log p_j with log p_j = f_j - log(total)
-    entropy = total.log_() - f.mul_(p).sum(0)
-    return entropies(_normalised((p @ w).mT), (entropy @ w).clamp_min_(0.0))
+def predictive_moments(F: Tensor, s2: Tensor, T: float) -> PredictiveMoments:
+    r"""E softmax(T f), its entropy, and the expected entropy of softmax(T f) (eqs. 6.4, 6.6, 6.22).
+
+    Given the latents, the noise of the largest is in the mean Euler's constant
+    larger than their entropy.
+    """
+    if F.shape[1] == 2:
+        f, w, shrink = _on_a_line(F, s2, T)
+        p = torch.sigmoid(torch.stack([-f, f]))
+        # A wide Gaussian of the difference is wider still than the shrunk one, and less is undecided.
+        return entropies(_normalised((p @ w).mT), (torch.special.entr(p).sum(0) @ w).mul_(shrink))
+    proba, noise = torch.empty_like(F), F.new_empty(F.shape[0])
+    for part in gumbel.largest(T * F, T * s2.sqrt(), surprise=True):
+        proba[part.rows] = won = part.proba
+        assert part.surprise is not None
+        noise[part.rows] = part.surprise / won.sum(1)
+    return entropies(_normalised(proba), (noise - lattice.EULER).clamp_min_(0.0))
 
 
 def softmax_of_draws(mean: Tensor, deviations: Tensor, T: float, spread: float, offset: Tensor) -> Tensor:
@@ -109,23 +120,32 @@ def entropies(proba: Tensor, expected: Tensor) -> PredictiveMoments:
     return PredictiveMoments(proba, total, torch.minimum(expected, total))
 
 
-def expected_softmax(F: Tensor, s2: Tensor, T: float, n_nodes: int = 128) -> Tensor:
-    """Class probabilities E_q[softmax(T f)], shape (N, C) (eq. 6.4)."""
-    f, w = _latents_at_nodes(F, s2, n_nodes)
-    f = f.mul_(T)
-    p = exp_(f.sub_(f.amax(0)))
-    p /= p.sum(0)
-    return _normalised((p @ w).mT)
+def expected_softmax(F: Tensor, s2: Tensor, T: float) -> Tensor:
+    r"""Class probabilities E_q[softmax(T f)], shape (N, C) (eqs. 6.4, 6.21)."""
+    if F.shape[1] == 2:
+        f, w, _ = _on_a_line(F, s2, T)
+        return _normalised((torch.sigmoid(torch.stack([-f, f])) @ w).mT)
+    if F.device.type == "cpu" and F.shape[0] <= _FEW_ROWS:
+        m, s = (T * F).double().numpy(), (T * s2.sqrt()).double().numpy()
+        return torch.from_numpy(lattice.expected_softmax(m, s, "float64")).to(F)
+    proba = torch.empty_like(F)
+    for part in gumbel.largest(T * F, T * s2.sqrt()):
+        proba[part.rows] = part.proba
+    return _normalised(proba)
 
 
-def in_order_of(F: Tensor, proba: Tensor) -> Tensor:
-    """The same probabilities in the order of the means, shape (N, C).
+def _on_a_line(F: Tensor, s2: Tensor, T: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The difference of two latents at the nodes (N, S), their weights (S,), and a shrinkage (N,).
 
-    Where all classes of a row have the same variance the expected softmax is
-    in the order of the means; nodes that are not symmetric in the classes
-    leave near ties the wrong way round.
+    Where the nodes were too far apart for a sigmoid, its slope plays no part
+    but through its variance: mean and deviation shrink together.
     """
-    return torch.empty_like(proba).scatter_(1, F.argsort(dim=1, stable=True), proba.sort(1).values)
+    z, w = line_nodes(LINE_NODES)
+    variance, widest = T**2 * s2.sum(1), lattice.WIDEST_LINE**2
+    shrink = ((widest + lattice.LOGISTIC) / (variance + lattice.LOGISTIC)).clamp_max_(1.0).sqrt_()
+    deviation = variance.clamp_max(widest).sqrt_()
+    mean = T * shrink * (F[:, 1] - F[:, 0])
+    return mean[:, None] + deviation[:, None] * z.to(F), w.to(F), shrink
 
 
 def _normalised(proba: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bayesvm._core import linalg
+from bayesvm._core import gumbel, linalg
 from bayesvm._core.gaussian import Gaussian
 from bayesvm._core.grouping import stable_order
 from bayesvm._core.linalg import exp_
@@ -66,22 +66,24 @@ def envelope(q: Gaussian) -> Envelope:
     return Envelope(root, torch.cat(factor))
 
 
-def largest_growth(reach: Tensor, deviation: float) -> Tensor:
-    r"""By what factor exp(f_j) can exceed exp(mean) at the nodes: exp(deviation reach) (eq. 6.11).
+# Powers of the exponentials that bound what classes left out can have, each twice the next.
+_POWERS = (1.0, 0.5, 0.25, 0.125)
+N_BOUNDS = len(_POWERS)
 
-    An exponential is convex, so between no deviation and the largest one it
-    is below the larger of its two ends: upwards that of the largest
-    deviation, downwards one.
+
+def largest_growth(factor: Tensor, deviation: float) -> Tensor:
+    r"""By what factor E exp(lambda f_j) can exceed exp(lambda mean), shape (C, N_BOUNDS) (eq. 6.11).
 
     Parameters
     ----------
-    reach : Tensor of shape (C, S)
-        max(0, z) times the root of the class's factor.
+    factor : Tensor of shape (C,)
+        Of the classes' variances, in the envelope.
     deviation : float
         Standard deviation of a latent, in units of the softmax, of a class
         whose factor is one.
     """
-    return exp_(reach.clone(), deviation)
+    powers = torch.tensor(_POWERS, dtype=factor.dtype, device=factor.device)
+    return torch.exp(0.5 * (powers * deviation).square() * factor[:, None])
 
 
 class Candidates(NamedTuple):
@@ -93,9 +95,9 @@ class Candidates(NamedTuple):
         By falling mean.
     mean : Tensor of shape (n, K)
         Their means less that of the first.
-    rest : Tensor of shape (n, S)
-        Upper bound on the sum of exp(f_j) of all others at every node, in
-        units of exp(mean of the first).
+    rest : Tensor of shape (n, N_BOUNDS)
+        Upper bounds on the sum of E exp(lambda f_j) of all others, f_j less
+        the mean of the first.
     """
 
     classes: Tensor
@@ -110,13 +112,18 @@ def candidates(mean: Tensor, growth: Tensor, n_candidates: int) -> Candidates:
     ----------
     mean : Tensor of shape (n, C)
         Overwritten.
-    growth : Tensor of shape (C, S)
+    growth : Tensor of shape (C, N_BOUNDS)
         What ``largest_growth`` says.
     """
     top, classes = mean.topk(n_candidates, dim=1)
     first = top[:, :1].clone()
-    others = exp_(mean.sub_(first).scatter_(1, classes, -torch.inf))
-    return Candidates(classes, top - first, others @ growth)
+    others = exp_(mean.sub_(first).scatter_(1, classes, -torch.inf), _POWERS[-1])
+    rest = mean.new_empty(mean.shape[0], len(_POWERS))
+    for i in reversed(range(len(_POWERS))):
+        torch.mv(others, growth[:, i], out=rest[:, i])
+        others.square_()
+    # Nothing times what overflows may be anything.
+    return Candidates(classes, top - first, rest.nan_to_num_(nan=torch.inf, posinf=torch.inf))
 
 
 def pair_variances(q: Gaussian, A: Tensor, classes: Tensor) -> Tensor:
@@ -135,28 +142,29 @@ def pair_variances(q: Gaussian, A: Tensor, classes: Tensor) -> Tensor:
     return torch.empty_like(sorted_variances).scatter_(0, order, sorted_variances).view(n, K)
 
 
-def candidate_probabilities(chosen: Candidates, deviation: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+def candidate_probabilities(chosen: Candidates, deviation: Tensor) -> tuple[Tensor, Tensor]:
     r"""Expected softmax among the candidates, (n, K), and what all others have at most, (n,) (eq. 6.12).
 
-    With :math:`e^{L}` the sum of the candidates' exponentials at a node and
-    R that of the others, the probability of a candidate at that node is
-    smaller by the factor :math:`e^L / (e^L + R)` than it is among the
-    candidates; the others have :math:`R / (e^L + R)`.
+    One of the others can be the largest, latent plus noise, only where it exceeds
+    that of the candidates.
 
     Parameters
     ----------
     chosen : Candidates
     deviation : Tensor of shape (n, K)
         Standard deviations of their latents, in units of the softmax.
-    nodes : Tensor of shape (C, S)
     """
-    z = nodes[chosen.classes]  # [n, K, S]
-    f = z.mul_(deviation[:, :, None]).add_(chosen.mean[:, :, None])
-    top = f.amax(1)
-    p = exp_(f.sub_(top[:, None, :]))
-    total = p.sum(1)
-    p /= total[:, None, :]
-    inside = total.mul_(exp_(top))
-    # No others: 0. What overflows may be everything: 1.
-    outside = torch.where(chosen.rest == 0, 0.0, 1.0 / (1.0 + inside / chosen.rest))
-    return p.mean(2), torch.nan_to_num(outside, nan=1.0).mean(1)
+    proba, left_out = torch.empty_like(chosen.mean), chosen.mean.new_empty(len(chosen.mean))
+    log_rest = chosen.rest.log()
+    for part in gumbel.largest(chosen.mean, deviation):
+        # Bounds fall with x: those at the lower ends of the cells that points stand for.
+        x = part.x - 0.5 * (part.x[:, 1:2] - part.x[:, :1])
+        others = log_rest.new_zeros(())
+        for power, log_sum in zip(_POWERS, log_rest[part.rows].mT, strict=True):
+            others = torch.minimum(others, log_sum[:, None] - power * x)
+        won = part.proba
+        total = won.sum(1, keepdim=True)
+        proba[part.rows] = won / total
+        density = part.hazard.sum(0).mul_(part.mass)
+        left_out[part.rows] = torch.linalg.vecdot(density, others.exp()) / total[:, 0]
+    return proba, left_out.clamp_max_(1.0)

@@ -16,7 +16,7 @@ from bayesvm._core.grouping import grouped_pairs
 from bayesvm._core.leave_one_out import MIN_REMAINING, Cavity, cavity
 from bayesvm._core.likelihoods import ProperLikelihood
 from bayesvm._core.likelihoods.base import dealt, dealt_latents
-from bayesvm._core.predictive import expected_softmax, in_order_of, normal_nodes, softmax_of_draws
+from bayesvm._core.predictive import expected_softmax, normal_nodes, softmax_of_draws
 from bayesvm._fit import defaults
 from bayesvm._fit.groups import without_groups
 from bayesvm._fit.local import LoadedLocal, LocalPart
@@ -372,8 +372,7 @@ def _probabilities(
                 p = softmax_of_draws(F, d, calibration.temperature, calibration.spread, offset).mean(0)
         elif likelihood is None:
             variances = calibration.spread * loo.s2[part]
-            p = expected_softmax(loo.F[part] + offset, variances, calibration.temperature, _NODES)
-            p = in_order_of(loo.F[part], p) if mean_decides else p
+            p = expected_softmax(loo.F[part] + offset, variances, calibration.temperature)
         else:
             p = likelihood.probabilities(loo.F[part], loo.s2[part]).proba
         proba[part] = p.cpu().numpy()

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bayesvm._core.predictive import expected_softmax, predictive_moments
+from bayesvm._core.predictive import margins_at_nodes
 from bayesvm.active import _scores
 from bayesvm.active._scores import entropy_scores, is_fitted, margin_scores, softmax_entropy_scores
 from bayesvm.active._shortlist import can_screen, screened, shortlisted, top
@@ -357,23 +357,30 @@ def _softmax_entropy(classifier: Any, X: Any) -> FloatArray:
     return softmax_entropy_scores(moments[0])
 
 
-def _few(F: Tensor) -> int:
-    """Two classes are integrated over a line from one tail to the other, more over points drawn well."""
-    return _FEW_NODES if F.shape[1] > 2 else _FEW_NODES_ON_A_LINE
+def _at_few_nodes(F: Tensor, s2: Tensor, T: float) -> tuple[Tensor, Tensor]:
+    """Softmax of the latents at nodes, (C, N, S), and their weights: rough, but a fifth of the time.
+
+    Two classes are integrated over a line from one tail to the other, more over points drawn well.
+    """
+    n_nodes = _FEW_NODES if F.shape[1] > 2 else _FEW_NODES_ON_A_LINE
+    f, w = margins_at_nodes(F, s2, F.argmax(1), n_nodes)
+    return torch.softmax(f.mul_(T), 0), w
 
 
 def _rough_margin(F: Tensor, s2: Tensor, T: float) -> Tensor:
-    best = expected_softmax(F, s2, T, _few(F)).topk(2, dim=1).values
+    p, w = _at_few_nodes(F, s2, T)
+    best = (p @ w).mT.topk(2, dim=1).values
     return best[:, 1] - best[:, 0]
 
 
 def _rough_entropy(F: Tensor, s2: Tensor, T: float) -> Tensor:
-    return torch.special.entr(expected_softmax(F, s2, T, _few(F))).sum(1)
+    p, w = _at_few_nodes(F, s2, T)
+    return torch.special.entr(p @ w).sum(0)
 
 
 def _rough_information(F: Tensor, s2: Tensor, T: float) -> Tensor:
-    found = predictive_moments(F, s2, T, _few(F))
-    return found.total - found.aleatoric
+    p, w = _at_few_nodes(F, s2, T)
+    return torch.special.entr(p @ w).sum(0) - torch.special.entr(p).sum(0) @ w
 
 
 def _margin(classifier: Any, X: Any) -> FloatArray:

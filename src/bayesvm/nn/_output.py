@@ -49,7 +49,7 @@ class HeadOutput:
     def probabilities(self) -> Tensor:
         """Class probabilities: the expected softmax of the latents, shape (N, C) (eq. 6.4)."""
         T, kappa = float(self.temperature), float(self.spread)
-        return self._in_blocks(lambda F, s2: expected_softmax(F, kappa * s2, T, _NODES))
+        return self._in_blocks(lambda F, s2: expected_softmax(F, kappa * s2, T))
 
     def predict(self) -> Tensor:
         """The most probable class, shape (N,)."""
@@ -66,14 +66,14 @@ class HeadOutput:
     def entropy(self) -> Tensor:
         """Entropy of the class probabilities in nats (eq. 6.6)."""
         T, kappa = float(self.temperature), float(self.spread)
-        return self._in_blocks(lambda F, s2: predictive_moments(F, kappa * s2, T, _NODES).total)
+        return self._in_blocks(lambda F, s2: predictive_moments(F, kappa * s2, T).total)
 
     def mutual_information(self) -> Tensor:
         """The part of the entropy that is due to not knowing the functions, in nats (eq. 6.6)."""
         T, kappa = float(self.temperature), float(self.spread)
 
         def gain(F: Tensor, s2: Tensor) -> Tensor:
-            moments = predictive_moments(F, kappa * s2, T, _NODES)
+            moments = predictive_moments(F, kappa * s2, T)
             return (moments.total - moments.aleatoric).clamp_min_(0.0)
 
         return self._in_blocks(gain)
