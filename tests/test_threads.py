@@ -1,12 +1,14 @@
-"""Small fits take one thread and give the others back."""
+"""Fits compute on one thread of torch, deal blocks to several, and change nothing for others."""
 
 from contextlib import nullcontext
 
+import numpy as np
 import pytest
 import torch
 
 from bayesvm import BayesianSVC
-from bayesvm._threads import threads_for
+from bayesvm._inference import rivals
+from bayesvm._threads import crew, one_thread
 from tests.estimators.data import FAST, three_blobs
 
 
@@ -18,12 +20,29 @@ def four_threads():
     torch.set_num_threads(before)
 
 
-def test_small_work_takes_one_thread_and_large_work_all(four_threads):
-    with threads_for(1e3):
+def test_one_thread_for_operations_and_all_for_blocks(four_threads):
+    with one_thread():
+        assert torch.get_num_threads() == 1
+        with crew(3) as hands:
+            assert hands.size == 3
+            assert (
+                hands.map(lambda _: (torch.get_num_threads(), torch.is_grad_enabled()), "abc")
+                == [(1, False)] * 3
+            )
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == 4
-    with threads_for(1e12):
-        assert torch.get_num_threads() == 4
+
+
+def test_blocks_on_several_threads_add_up_to_the_same(monkeypatch):
+    X, y = three_blobs(400)
+    monkeypatch.setattr(rivals, "_ALL_NUMBERS", 30_000)  # several blocks
+    found = []
+    before = torch.get_num_threads()
+    for n in (1, 3):
+        torch.set_num_threads(n)
+        found.append(BayesianSVC(**FAST).fit(X, y).predict_latent(X)[0])
+    torch.set_num_threads(before)
+    np.testing.assert_allclose(*found, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -1,33 +1,43 @@
-"""Number of threads for a fit, by the size of the problem."""
+"""Threads: torch computes on one, and blocks of rows are dealt to as many as it was allowed.
+
+Threads that share every operation wait for each other, spinning. Where something else keeps a core busy that
+costs several times what they bring, however large the fit: on two cores with other work, 1,200 digits took
+83 s with two threads of torch and 19 s with one, 20,000 rows 284 s and 70 s. Threads with blocks of rows meet
+once a sweep, and wait asleep.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 import torch
 
-# Below this many multiplications a sweep, threads cost more than they bring:
-# measured on two idle cores, iris took a quarter longer with two threads than
-# with one, and many times as long when others used the cores, since waiting
-# threads spin.
-_WORTH_THREADS = 1e8
+# How many threads torch had before it was told to compute on one; None outside of ``one_thread``.
+_allowed: ContextVar[int | None] = ContextVar("allowed", default=None)
 
 
 @contextmanager
-def threads_for(work: float) -> Iterator[None]:
-    """One thread for torch while small work is done; its own setting before and after."""
+def one_thread() -> Iterator[None]:
+    """One thread for each of torch's operations, and its own setting afterwards.
+
+    A ``crew`` in between has as many hands as torch had threads.
+    """
     before = torch.get_num_threads()
-    if work >= _WORTH_THREADS or before == 1:
-        yield
-        return
+    token = _allowed.set(_hands())
     torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(before)
+        _allowed.reset(token)
+
+
+def _hands() -> int:
+    return _allowed.get() or torch.get_num_threads()
 
 
 # --- Blocks of rows on several threads: one block each, not all threads on every product.
@@ -37,8 +47,16 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-class _Crew:
-    def __init__(self, pool: ThreadPoolExecutor | None) -> None:
+class Crew:
+    """Threads that take an item each.
+
+    Attributes
+    ----------
+    size : int
+    """
+
+    def __init__(self, size: int, pool: ThreadPoolExecutor | None = None) -> None:
+        self.size = size
         self._pool = pool
 
     def map(self, function: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
@@ -50,22 +68,22 @@ class _Crew:
 
 def _alone() -> None:
     torch.set_num_threads(1)
+    torch.set_grad_enabled(False)  # which every thread sets for itself
 
 
 @contextmanager
-def crew(n_blocks: int) -> Iterator[_Crew]:
-    """As many threads as torch may use, each of which computes alone.
+def crew(n_blocks: int) -> Iterator[Crew]:
+    """As many threads as torch was allowed, each of which computes alone.
 
-    Threads that share every small operation wait for each other: on two cores
-    and blocks of ten thousand rows they brought a tenth, a block each 1.6 times.
+    Two of them, with blocks of ten thousand rows, took 1.6 times less than one; torch's own a tenth.
     """
-    workers = min(torch.get_num_threads(), n_blocks)
+    workers = min(_hands(), n_blocks)
     if workers < 2:
-        yield _Crew(None)
+        yield Crew(1)
         return
     before = torch.get_num_threads()
     try:
         with ThreadPoolExecutor(workers, initializer=_alone) as pool:
-            yield _Crew(pool)
+            yield Crew(workers, pool)
     finally:
         torch.set_num_threads(before)  # part of the setting is the whole process's

@@ -28,7 +28,7 @@ from bayesvm._fit.passes import Encoding, Sample, SampleSums, Survey, SurveySums
 from bayesvm._fit.rows import CanonicalRows, RepeatedRowsWarning, Scaler, beyond_chance
 from bayesvm._fit.sources import as_source, is_chunked
 from bayesvm._fit.streamed import in_double, left_out, train_on_chunks
-from bayesvm._fit.train import Options, Trained, as_model, most_steps, sweep_work, train
+from bayesvm._fit.train import Options, Trained, as_model, most_steps, train
 from bayesvm._fit.validation import (
     check_classes_left,
     check_groups,
@@ -45,7 +45,7 @@ from bayesvm._inference.methods import METHODS
 from bayesvm._inference.task import Member, Sites
 from bayesvm._model import Model, SiteArrays, to_numpy
 from bayesvm._progress import Progress
-from bayesvm._threads import threads_for
+from bayesvm._threads import one_thread
 
 # --- What a training amounts to: the fitted attributes of an estimator, and what a user should be told.
 
@@ -386,7 +386,7 @@ def _complete(
         return fitted_attributes(trained, options, scaler, data, classes, learned_from, X, rows.complete)
 
     reporter = FitReporter(e, given.X, given.y, given.sample_weight, most_steps(options), fitted)
-    with threads_for(sweep_work(rows.n_rows, len(classes), options)):
+    with one_thread():
         trained = run(reporter.progress)
         attributes = fitted(trained)
         if X is None and given.is_array and _n_rows(given.X) * len(classes) <= MOST_PROBABILITIES:

@@ -13,14 +13,14 @@ from torch import Tensor
 
 from bayesvm._core.features import Features
 from bayesvm._core.gaussian import Gaussian, Natural
-from bayesvm._core.sites import Statistics
 from bayesvm._fit.engine import Chunk, Engine, changed
 from bayesvm._fit.passes import InParts
 from bayesvm._fit.prepare import PART_ROWS, Featurise, KeyThreshold, Standardise, kept_bytes
 from bayesvm._fit.rows import mix
 from bayesvm._inference.blocks import Block, TrainingRows
 from bayesvm._inference.rivals import BlockSites, RivalRule
-from bayesvm._inference.task import InMemory, PassResult, Sweepable, evaluate
+from bayesvm._inference.task import InMemory, PassResult, Sweepable, evaluate, n_parts, sweep_over
+from bayesvm._threads import crew
 
 # --- Minibatches of rows that are read one after the other, whatever chunks they come in.
 
@@ -159,12 +159,10 @@ class Sweep:
     number: int
 
     def __call__(self, rows: Block) -> SweepSums:
-        J, P = self.q.m.shape
-        with torch.no_grad():
-            sums = Statistics.zeros(J, P, self.q.m)
-            value = self.q.m.new_zeros(())
-            for block in rows.split(self.rule.block_rows(self.q)):
-                value += torch.dot(block.weight, self._sites_of(block, sums).value)
+        blocks = list(rows.split(self.rule.block_rows(self.q)))
+        with torch.no_grad(), crew(n_parts(self.q, len(blocks))) as hands:
+            parts = [blocks[i :: hands.size] for i in range(hands.size)]
+            value, sums, _ = sweep_over(parts, self.q, self._sites_of, hands)
         return SweepSums(value, sums.precision, sums.linear, rows.weight.sum(), rows.key.sum())
 
     @cached_property

@@ -143,12 +143,6 @@ def most_steps(options: Options) -> int:
     return options.settings.max_iter + defaults.LEARNING_STEPS
 
 
-def sweep_work(n_rows: int, n_classes: int, options: Options) -> float:
-    """Multiplications of one exact sweep, a measure of how large a problem is."""
-    n_inducing = min(options.n_inducing, n_rows)
-    return float(options.member.likelihood.n_latents(n_classes)) * n_rows * n_inducing**2
-
-
 def train(
     data: CanonicalRows,
     scaler: Scaler,

@@ -104,18 +104,25 @@ class TrainingRows:
         """The same for many rows like these."""
         return FeaturesOfMany.like(self.kernel, self.params, self.Z, self.Lz, self.X)
 
-    def blocks(self, size: int) -> Iterator[Block]:
-        """The rows in blocks of at most ``size``."""
+    def blocks(self, size: int, within: range | None = None) -> Iterator[Block]:
+        """The rows, or those of a range, in blocks of at most ``size``."""
         size = max(_FEWEST_ROWS, size)
+        within = within or range(len(self))
         known = self._known_features()
-        if known is not None:
-            yield from Block(slice(0, len(self)), known, self.y, self.weight, self.key).split(size)
-            return
-        features_of = self._features_of_all()
-        for start in range(0, len(self), size):
-            rows = slice(start, min(start + size, len(self)))
-            features = features_in_parts(features_of, self.X[rows], self.n_inducing)
+        features_of = self.features if known is not None else self._features_of_all()
+        for start in within[::size]:
+            rows = slice(start, min(start + size, within.stop))
+            if known is not None:
+                features = Features(known.A[rows], known.residual[rows])
+            else:
+                features = features_in_parts(features_of, self.X[rows], self.n_inducing)
             yield Block(rows, features, self.y[rows], self.weight[rows], self.key[rows])
+
+    def dealt(self, n: int) -> list[range]:
+        """The rows in n ranges for as many threads; features that are kept are there then."""
+        self._known_features()
+        size = max(1, -(-len(self) // n))
+        return [range(start, min(start + size, len(self))) for start in range(0, len(self), size)]
 
     def _features_of_all(self) -> Callable[[Tensor], Features]:
         return self.features_of_many() if len(self) >= _MANY_ROWS else self.features

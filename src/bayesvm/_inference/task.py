@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
@@ -14,8 +14,9 @@ from bayesvm._core.gaussian import Gaussian, Natural
 from bayesvm._core.likelihoods import Likelihood, PointLikelihood
 from bayesvm._core.sites import Statistics
 from bayesvm._inference.blocks import Block, TrainingRows, shuffled
-from bayesvm._inference.rivals import RivalRule
+from bayesvm._inference.rivals import BlockSites, RivalRule
 from bayesvm._progress import Progress, Step
+from bayesvm._threads import Crew, crew
 
 # --- One pass over the rows: value, sites and the natural parameters they ask for.
 
@@ -98,20 +99,53 @@ class Ascent(NamedTuple):
         return self.q if self.made is None else self.made
 
 
+# Numbers in the sums of q up to which every thread has its own.
+_MOST_SUMS = 20_000_000
+
+
+class Swept(NamedTuple):
+    """Expected log-likelihood of some blocks, their sums, and the sites of each."""
+
+    value: Tensor
+    sums: Statistics
+    sites: list[Sites]
+
+
+def sweep_over(parts: Sequence[Iterable[Block]], q: Gaussian, sites_of: BlockSites, hands: Crew) -> Swept:
+    """Sites of blocks under q and their sums, each part by a thread of its own."""
+
+    def of_part(blocks: Iterable[Block]) -> Swept:
+        J, P = q.m.shape
+        value, sums, kept = q.m.new_zeros(()), Statistics.zeros(J, P, q.m), list[Sites]()
+        for block in blocks:
+            sites = sites_of(block, sums)
+            value = value + torch.dot(block.weight, sites.value)
+            kept.append(Sites(sites.classes, sites.W, sites.G))
+        return Swept(value, sums, kept)
+
+    total, *others = hands.map(of_part, parts)
+    for found in others:
+        total.sums.precision.add_(found.sums.precision)
+        total.sums.linear.add_(found.sums.linear)
+        total = Swept(total.value + found.value, total.sums, total.sites + found.sites)
+    return total
+
+
+def n_parts(q: Gaussian, n_blocks: int) -> int:
+    """How many threads so many blocks are worth: one where each would need large sums of its own."""
+    J, P = q.m.shape
+    return n_blocks if q.m.device.type == "cpu" and J * P * P <= _MOST_SUMS else 1
+
+
 def evaluate(rows: TrainingRows, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> PassResult:
     """Expected log-likelihood, the natural parameters q should move to, and the sites."""
-    J, P = q.m.shape
-    sums = Statistics.zeros(J, P, q.m)
-    value = q.m.new_zeros(())
-    parts: list[Sites] = []
-    sites_of = rule.under(q, sweep)
-    for block in rows.blocks(rule.block_rows(q)):
-        sites = sites_of(block, sums)
-        value = value + torch.dot(block.weight, sites.value)
-        parts.append(Sites(sites.classes, sites.W, sites.G))
+    size = rule.block_rows(q)
+    with crew(n_parts(q, -(-len(rows) // size))) as hands:
+        parts = [rows.blocks(size, within) for within in rows.dealt(hands.size)]
+        value, sums, sites = sweep_over(parts, q, rule.under(q, sweep), hands)
     # In place: with many classes another copy would cost as much as the sums.
     target = Natural(sums.precision.add_(base.precision), sums.linear.add_(base.linear))
-    return PassResult(float(value), target, _join(parts))
+    return PassResult(float(value), target, _join(sites))
 
 
 def _join(parts: list[Sites]) -> Sites:
