@@ -118,8 +118,6 @@ FOUNDATIONS = {"_files", "_formatting", "_lazy", "_progress", "_threads", "_vers
 # The fit and what it makes: one room in several files.
 FIT = {"_callbacks", "_chains", "_fit", "_model", "_prediction"}
 ESTIMATORS = {"_base", "_linear", "_persistence", "_svc", "_svgp", "_top_k"}
-# What rows say of a model: promised rates, and whether it knows more than the class frequencies.
-JUDGEMENTS = {"_guarantees", "_judgement"}
 # What users have: `from bayesvm import …` and the public modules without formulas.
 API = {"bayesvm", "_persistence", "_svc", "metrics"}
 
@@ -132,19 +130,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_compiled": {"_core"},  # where a file names a kernel or a likelihood
     "_compile": {"_compiled", "_core", *FIT},
     **{
-        room: {"_core", "_inference", "_compile", "_compiled", *JUDGEMENTS, "metrics", *FIT, *ESTIMATORS}
+        room: {"_core", "_inference", "_compile", "_compiled", "_judgement", "metrics", *FIT, *ESTIMATORS}
         for room in ESTIMATORS
     },
-    "_guarantees": {"metrics"},
-    "_judgement": set(),
-    "bayesvm": {"_chains", "_compiled", *JUDGEMENTS, "_fit", "_prediction", *ESTIMATORS},
+    "_judgement": {"metrics"},
+    "bayesvm": {"_chains", "_compiled", "_judgement", "_fit", "_prediction", *ESTIMATORS},
     "kernels": {"_core"},
     "metrics": set(),
     "plotting": {"metrics"},
     "nn": {"_core", "metrics"},
     "adversarial": {"_core", "nn"},
     "distributed": {"_callbacks", "_fit", "_svc"},
-    "tables": {*JUDGEMENTS, *API},
+    "tables": {"_judgement", *API},
     "active": {"_core", "_model", "tables", *API},
     "report": {"plotting", "tables", *API},
     "_cli": {"active", "plotting", "report", "tables", *API},
@@ -247,8 +244,7 @@ PACKAGES: dict[str, set[str]] = {
     **{room: {"numpy", "pyarrow", "sklearn", "torch"} for room in FIT},
     "_compiled": {"numpy", "torch"},
     "_compile": {"numpy", "scipy"},
-    "_guarantees": {"numpy", "scipy"},
-    "_judgement": {"numpy"},
+    "_judgement": {"numpy", "scipy"},
     **{room: {"numpy", "skops", "sklearn", "torch"} for room in ESTIMATORS},
     "bayesvm": set(),
     "kernels": set(),
@@ -372,7 +368,7 @@ ONE_IMPORTER = {
     "bayesvm._compile": "compiling a model, which takes more of the library than a predictor may",
     "bayesvm._compiled.files": "a file format",
     "bayesvm._fit.arrow": "a file format",
-    "bayesvm._fit.partial_fit": "a way to fit",
+    "bayesvm._fit.folds": "judging a fit by others, when it is asked for",
     "bayesvm._fit.polish": "a step of streamed fits",
     "bayesvm._fit.sources": "where rows come from",
     "bayesvm._fit.streamed": "a way to fit",

@@ -47,6 +47,7 @@ def saved(model, path):
 WAYS = [pickled, dumped, saved]
 
 
+@pytest.mark.filterwarnings("ignore::bayesvm.RepeatedRowsWarning")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize(
@@ -96,6 +97,7 @@ def test_pipeline_of_frames_with_string_labels(way, tmp_path):
     assert again[-1].feature_names_in_.tolist() == ["length", "width", "height"]
 
 
+@pytest.mark.filterwarnings("ignore::bayesvm.RepeatedRowsWarning")
 def test_unfitted_models_and_streams_can_be_saved(tmp_path, monkeypatch):
     fresh = saved(BayesianSVC(n_inducing=5), tmp_path / "fresh.skops")
     assert fresh.get_params() == BayesianSVC(n_inducing=5).get_params()
@@ -209,9 +211,11 @@ def test_files_of_the_first_version_load():
     folder = Path(__file__).parent / "data"
     known = np.load(folder / "first_version.npz")
     model = bayesvm.load(folder / "first_version.skops")
-    assert_allclose(model.predict_proba(known["X"]), known["proba"], rtol=0, atol=1e-9)
-    predictor = CompiledPredictor.load(folder / "first_version_compiled.npz")
-    assert_allclose(predictor.predict_proba(known["X"]), known["proba"], atol=1e-4)
+    # That version averaged over nodes, which were off by up to .05 where classes overlap.
+    assert_allclose(model.predict_proba(known["X"]), known["proba"], rtol=0, atol=0.02)
+    assert_array_equal(model.predict(known["X"]), model.classes_[known["proba"].argmax(1)])
+    with pytest.raises(ValueError, match="in format 1; this version reads format 2: compile"):
+        CompiledPredictor.load(folder / "first_version_compiled.npz")
 
 
 def test_types_that_have_moved_are_found_by_their_names(tmp_path):

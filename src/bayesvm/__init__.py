@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from bayesvm._chains import to_arviz as to_arviz
     from bayesvm._compiled.predictor import CompiledPredictor as CompiledPredictor
     from bayesvm._fit.rows import RepeatedRowsWarning as RepeatedRowsWarning
-    from bayesvm._guarantees import TooFewRowsWarning as TooFewRowsWarning
+    from bayesvm._judgement import LeftOut as LeftOut
     from bayesvm._judgement import NothingLearnedWarning as NothingLearnedWarning
+    from bayesvm._judgement import TooFewRowsWarning as TooFewRowsWarning
     from bayesvm._linear import LinearBayesianSVC as LinearBayesianSVC
     from bayesvm._persistence import load as load
     from bayesvm._persistence import save as save
@@ -33,8 +34,7 @@ else:
             "_chains": ["to_arviz"],
             "_compiled.predictor": ["CompiledPredictor"],
             "_fit.rows": ["RepeatedRowsWarning"],
-            "_guarantees": ["TooFewRowsWarning"],
-            "_judgement": ["NothingLearnedWarning"],
+            "_judgement": ["LeftOut", "NothingLearnedWarning", "TooFewRowsWarning"],
             "_linear": ["LinearBayesianSVC"],
             "_persistence": ["load", "save"],
             "_prediction": ["Uncertainty"],

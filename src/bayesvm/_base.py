@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -19,18 +20,20 @@ from bayesvm._callbacks import CallbackSupportMixin, with_callbacks
 from bayesvm._compile import compile_model
 from bayesvm._compiled import CompiledPredictor
 from bayesvm._fit.fitting import can_add_rows, fit_estimator, levels_to_caller, partial_fit_estimator
+from bayesvm._fit.folds import Folds, few_beside_kernel
 from bayesvm._fit.options import check_arguments, check_number
+from bayesvm._fit.partial_fit import Memory
 from bayesvm._fit.train import Options
 from bayesvm._fit.validation import check_at_hand, drawn_seed
-from bayesvm._guarantees import (
+from bayesvm._judgement import (
+    Gain,
+    LeftOut,
+    NothingLearnedWarning,
     TooFewRowsWarning,
-    confidence_threshold,
-    conformal_quantile,
     prediction_sets,
     promised_threshold,
     too_few_rows,
 )
-from bayesvm._judgement import Gain, NothingLearnedWarning
 from bayesvm._model import FittedKernel, LoadedModel, Model, relevance, torch_dtype
 from bayesvm._prediction import Uncertainty
 from bayesvm._top_k import TopK
@@ -54,6 +57,12 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     loo_correct_: FloatArray
     loo_label_proba_: FloatArray
     loo_weight_: FloatArray
+    loo_unit_: FloatArray
+    memory_: Memory
+    chains_: Any
+    random_state: Any
+    # Models that lack a tenth of the rows each, once something has asked for them.
+    _folds: Folds | None = None
     loo_gain_: tuple[float, ...]
 
     @with_callbacks
@@ -237,16 +246,17 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         X: Any,
         max_error: float = 0.05,
         confidence: float = 0.9,
-        calibration: tuple[Any, Any] | None = None,
+        calibration: tuple[Any, Any] | str | None = None,
     ) -> npt.NDArray[np.bool_]:
         """Which rows to hand to a person so that the rest keep an error rate.
 
         With ``calibration`` the promise is exact: with probability
         ``confidence`` over the draw of those rows, at most ``max_error`` of
-        the answers to new rows are wrong (eq. 6.16). Without it the threshold
-        comes from the leave-one-out predictions of the training rows and the
-        promise is approximate: it aims at the rate on average (eq. 6.8), and
-        ``confidence`` has no effect.
+        the answers to new rows are wrong (eq. 6.16). Without it the training
+        rows, left out, take their place, and the promise is approximate
+        (docs/guarantees.md): where they are few beside the parameters of the
+        kernel, the first call fits ten models anew, each without a tenth of
+        the rows; elsewhere leave-one-out is used.
 
         Parameters
         ----------
@@ -254,12 +264,14 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         max_error : float
             Error rate to keep among the answered rows.
         confidence : float
-            Probability with which the rate is kept, given ``calibration``.
-        calibration : tuple (X, y) or None
+            Probability with which the rate is kept.
+        calibration : tuple (X, y), "folds", "leave-one-out" or None
             Rows that had no part in the fit, drawn like those to come, and
-            their labels. Confidence .9 takes at least 22 rows for a rate of
-            .1, 45 for .05 and 230 for .01; with too few nothing is answered,
-            and a :class:`bayesvm.TooFewRowsWarning` says what they can promise.
+            their labels; or how training rows are left out (:meth:`left_out`;
+            None: "auto"). Confidence .9 takes at least 22 rows, these or
+            training rows, for a rate of .1, 45 for .05 and 230 for .01; with
+            too few nothing is answered, and a
+            :class:`bayesvm.TooFewRowsWarning` says what they can promise.
 
         Returns
         -------
@@ -274,7 +286,7 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self,
         max_error: float = 0.05,
         confidence: float = 0.9,
-        calibration: tuple[Any, Any] | None = None,
+        calibration: tuple[Any, Any] | str | None = None,
     ) -> float:
         """Largest class probability below which ``abstain`` hands a row over; infinity: all rows.
 
@@ -283,19 +295,19 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         _check_inside("max_error", max_error)
         _check_inside("confidence", confidence)
-        if calibration is None:
-            return confidence_threshold(self.loo_confidence_, self.loo_correct_, self.loo_weight_, max_error)
-        model, X, label = self._held_out(calibration)
-        problem = too_few_rows(len(X), max_error, confidence)
+        if calibration is None or isinstance(calibration, str):
+            rows = foretold = self.left_out(calibration or "auto")
+        else:
+            model, X, label = self._held_out(calibration)
+            rows, foretold = LeftOut.of(_prediction.proba(model, X), label), self.left_out("leave-one-out")
+        problem = too_few_rows(rows.n_rows, max_error, confidence)
         if problem:
             _warn_of_few(problem)
             return math.inf
-        foretold, sure = (self.loo_confidence_, self.loo_weight_), _top_k.largest_probability(model, X)
-        correct = _top_k.most_probable(model, X) == label
-        return promised_threshold(foretold, sure, correct, max_error, confidence)
+        return promised_threshold(foretold, rows, max_error, confidence)
 
     def predict_set(
-        self, X: Any, coverage: float = 0.9, calibration: tuple[Any, Any] | None = None
+        self, X: Any, coverage: float = 0.9, calibration: tuple[Any, Any] | str | None = None
     ) -> npt.NDArray[np.bool_]:
         """Sets of classes that hold the label of a new row with a given probability.
 
@@ -303,18 +315,18 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         6.17 and 6.18): over draws of those rows and of a new one, the set
         holds the new label with at least the probability ``coverage``, however
         wrong the model is. That is an average over rows, not a promise for
-        each class or region. Without ``calibration`` the leave-one-out
-        probabilities of the training rows take their place, and the coverage
-        is approximate.
+        each class or region. Without ``calibration`` the training rows, left
+        out as in :meth:`abstain`, take their place, and the coverage is
+        approximate: with ten models (CV+) at least 1 - 2 (1 - coverage), up
+        to a term that vanishes with more rows, and about ``coverage`` in practice.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
         coverage : float
             Share of the new rows whose label is to be in its set.
-        calibration : tuple (X, y) or None
-            Rows that had no part in the fit, drawn like those to come, and
-            their labels. Fewer than coverage / (1 - coverage) rows, 9 for .9,
+        calibration : tuple (X, y), "folds", "leave-one-out" or None
+            As in :meth:`abstain`. Fewer than coverage / (1 - coverage) rows, 9 for .9,
             say nothing: the sets then hold all classes, with a
             :class:`bayesvm.TooFewRowsWarning`.
 
@@ -326,31 +338,73 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         model, X = self._ready(X)
         _check_inside("coverage", coverage)
-        if calibration is None:
-            if not hasattr(self, "loo_label_proba_"):
-                raise ValueError(
-                    "this model was saved by a version that did not keep what leave-one-out says of the "
-                    "labels; give calibration=(X, y), or fit it again"
-                )
-            label_proba, weight = self.loo_label_proba_, self.loo_weight_
+        proba = _prediction.proba(model, X)
+        by_fold: Iterable[FloatArray] = [proba]
+        if calibration is None or isinstance(calibration, str):
+            rows = self.left_out(calibration or "auto")
         else:
             held_model, held, label = self._held_out(calibration)
-            label_proba = _prediction.proba(held_model, held)[np.arange(len(held)), label]
-            weight = np.ones(len(held))
-        quantile = conformal_quantile(1.0 - label_proba, weight, coverage)
-        if math.isinf(quantile):
-            n = float(weight.sum())
+            rows = LeftOut.of(_prediction.proba(held_model, held), label)
+        fold = np.zeros(len(rows.weight), dtype=np.int64)
+        if self._folds is not None and rows is self._folds.rows:
+            fold, by_fold = self._folds.fold, self._folds.predictions(X)
+        needed, n = math.ceil(coverage / (1.0 - coverage) - 1e-9), float(rows.weight.sum())
+        if n < needed:
             _warn_of_few(
-                f"coverage={coverage:g} takes at least {math.ceil(coverage / (1.0 - coverage) - 1e-9)} rows, "
+                f"coverage={coverage:g} takes at least {needed} rows to judge by, "
                 f"so sets hold all classes; the largest that {n:g} can promise is {n / (n + 1.0):.3g}"
             )
-        return prediction_sets(_prediction.proba(model, X), quantile)
+        return prediction_sets(proba, coverage, rows, fold, by_fold)
+
+    def left_out(self, method: str = "auto") -> LeftOut:
+        """Predictions of the training rows by models that have not learned from them.
+
+        What this model foretells of itself: promises without calibration rows
+        rest on them.
+
+        Parameters
+        ----------
+        method : {"auto", "leave-one-out", "folds"}
+            "leave-one-out": in closed form, with the kernel as it is. "folds":
+            from ten models that learn everything anew, each without a tenth of
+            the rows; the first call fits them, and they are kept until the
+            next fit. "auto": folds where there are fewer than four rows for
+            each number that the kernel learned from them, which can flatter
+            leave-one-out, and all of them are remembered (up to 2000).
+
+        Returns
+        -------
+        LeftOut
+            Of the distinct rows; of a random sample where there are more than 100 000.
+        """
+        if method not in ("auto", "leave-one-out", "folds"):
+            raise ValueError(f"{method!r} is not valid; choose 'auto', 'leave-one-out' or 'folds'")
+        check_is_fitted(self)
+        if method == "folds" or (method == "auto" and few_beside_kernel(self)):
+            return self._fold_models().rows
+        if not hasattr(self, "loo_unit_"):
+            raise ValueError(
+                "this model was saved by a version that did not keep enough of leave-one-out; "
+                "give calibration=(X, y), or fit it again"
+            )
+        return LeftOut(*(getattr(self, f"loo_{name}_") for name in LeftOut._fields))
+
+    def _fold_models(self) -> Folds:
+        if self._folds is None:
+            seed = self.random_state if isinstance(self.random_state, numbers.Integral) else 0
+            self._folds = Folds.of(self, int(seed))
+        return self._folds
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_folds"}
 
     def _held_out(self, calibration: Any) -> tuple[LoadedModel, FloatArray, IntArray]:
         """The model, calibration rows and the positions of their labels among the classes."""
         if not isinstance(calibration, (tuple, list)) or len(calibration) != 2:
             raise ValueError(
-                "calibration must be a pair (X, y): rows that had no part in the fit, and labels"
+                "calibration must be a pair (X, y) of rows that had no part in the fit and labels, "
+                "'folds' or 'leave-one-out'"
             )
         try:
             model, X = self._ready(calibration[0])

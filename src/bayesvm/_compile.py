@@ -28,7 +28,8 @@ Array = npt.NDArray[Any]
 
 # Directions that change no variance by more than this share of the prior's are left out.
 _NEGLIGIBLE = {"float32": 1e-9, "float64": 1e-14}
-# How far single precision may be off at the probes, half of what is promised, and inducing points among them.
+# Largest error of single precision at the probes, half of what is promised, and how many of them are
+# inducing points.
 _TOLERANCE = 5e-5
 _PROBES = 100
 

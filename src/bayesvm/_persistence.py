@@ -25,15 +25,13 @@ from bayesvm._version import __version__
 # itself. Types outside these lists are refused; so are bound methods, always.
 
 # Ours: plain data, reviewed to run nothing when it is rebuilt; ``_ours`` adds the
-# kernels that have a name. No two have the same name, so that files of versions
+# kernels and likelihoods that have a name. No two have the same name, so that files of versions
 # that had them in other modules load too.
 _OURS = [
     "bayesvm._core.kernels.compose.Product",
     "bayesvm._core.kernels.compose.Scaled",
     "bayesvm._core.kernels.compose.Sum",
     "bayesvm._core.kernels.linear.IsotropicLinear",
-    "bayesvm._core.likelihoods.robust_max.RobustMax",
-    "bayesvm._core.likelihoods.softmax.Softmax",
     "bayesvm.distributed._estimator.DaskBayesianSVC",
     "bayesvm._svc.BayesianSVC",
     "bayesvm._svc.BinaryBayesianSVC",
@@ -59,14 +57,16 @@ _SKRUB = [
 # Types of numbers, which scikit-learn's imputer notes.
 _NUMPY = ["numpy.dtype"]
 _SCHEMA = "schema.json"
-# Errors that are no sign of a damaged file.
+# Errors that do not mean that the file is damaged.
 _OF_THE_SYSTEM = (ImportError, FileNotFoundError, PermissionError, MemoryError)
 
 
 def _ours() -> list[str]:
     from bayesvm._core.kernels import KERNEL_NAMES
+    from bayesvm._core.likelihoods import LIKELIHOODS
 
-    return [*_OURS, *(f"{kernel.__module__}.{kernel.__qualname__}" for kernel in KERNEL_NAMES.values())]
+    registered = [*KERNEL_NAMES.values(), *(type(make()) for make in LIKELIHOODS.values())]
+    return [*_OURS, *(f"{kind.__module__}.{kind.__qualname__}" for kind in registered)]
 
 
 def trusted_types() -> list[str]:

@@ -45,16 +45,16 @@ class BayesianSVC(AddsRows, LatentClassifier):
         "gibbs": the same by data augmentation, for two classes only.
         "auto": "natural" if ``batch_size`` is given, else "coordinate".
     rivals : {"auto", "exact", "sampled", "mean"}, default="auto"
-        How the maximum over rival classes is dealt with: in exact
+        How the maximum over rival classes is handled: in exact
         expectation, by the winner of posterior draws, or by the largest mean
         (the paper's). "auto": exact while affordable, else sampled.
     hyperparameters : {"blend", "elbo", "loo", "fixed"}, default="blend"
         What kernel parameters maximise: the bound plus the leave-one-out
         log-likelihood, either alone, or nothing.
     local : bool, default=True
-        Let leave-one-out decide whether rows close by correct the latent
-        functions, beyond what inducing points can follow: data whose rows
-        repeat, or nearly so. The model then keeps the training rows. With
+        Let leave-one-out decide whether neighbouring training rows correct the
+        latent functions where inducing points cannot follow them, as in data
+        whose rows repeat or nearly repeat. The model then keeps the training rows. With
         more than 100 000 distinct ones or fewer than 32, more than 100
         classes, and with inference "ecm" or "slice", there is no such part.
         Predictions search the training rows and take several times as long.
@@ -78,7 +78,6 @@ class BayesianSVC(AddsRows, LatentClassifier):
         all classes the same in total. Class probabilities and leave-one-out
         then describe a population in which classes are as frequent as these
         weights make them, not the one that the rows come from.
-        Weights of classes, multiplied into ``sample_weight``.
     device : str, default="cpu"
         Where torch computes.
     dtype : {"float64", "float32"}, default="float64"
@@ -111,26 +110,26 @@ class BayesianSVC(AddsRows, LatentClassifier):
         100 000 rows that came in chunks.
     loo_score_, loo_log_loss_ : float
         Leave-one-out accuracy and log-loss: estimates for new rows; NaN
-        after gradient steps that ended far from what the rows make of the
-        posterior (there is then a warning, and no ``loo_proba_``). Of a
+        after gradient steps that ended far from the optimum (there is then a
+        warning, and no ``loo_proba_``). Of a
         random sample where there are more than 100 000 rows, or where
         ``loo_proba_`` would have more than 2e7 numbers.
     loo_gain_ : tuple of four floats
         ``loo_log_loss_``, the log-loss of the class frequencies, the standard
-        error of their difference, and what that is charged for the temperature
-        and the spread. Unless the rest exceeds two standard errors, ``fit``
-        gives a :class:`bayesvm.NothingLearnedWarning`.
+        error of their difference, and the deduction for having fitted the
+        temperature and the spread. Unless the gain that is left exceeds two
+        standard errors, ``fit`` gives a :class:`bayesvm.NothingLearnedWarning`.
     loo_label_proba_ : ndarray of shape (n_distinct_rows,)
         Leave-one-out probability of each label, of distinct rows in the fit's own order.
     loo_clipped_ : float
-        Share of the weight in rows that all but determine the model on their
-        own, whose leave-one-out is rough.
+        Share of the weight in rows that nearly determine the model on their
+        own; their leave-one-out probabilities are unreliable.
     temperature_, spread_ : float
     offset_ : ndarray of shape (n_classes,)
         How latents become class probabilities: E[softmax(T (f + offset))] with
         the latent variances multiplied by the spread, fitted by leave-one-out.
     local_part_ : LocalPart or None
-        What rows close by add, if leave-one-out asked for it.
+        The correction by neighbouring rows; None unless leave-one-out improves with it.
     feature_relevance_ : ndarray of shape (n_features,)
     sites_ : SiteArrays or None
         None for more than 100 000 rows, of which only sums are kept.
@@ -231,7 +230,7 @@ class BayesianSVC(AddsRows, LatentClassifier):
 
     @property
     def local_part_(self) -> LocalPart | None:
-        """What rows close by add to the latent functions; None where leave-one-out did not ask for it."""
+        """The correction of latents by neighbouring rows; None unless leave-one-out improves with it."""
         return self.model_.local
 
     def _options(self, n_rows: int, n_classes: int, seed: int) -> Options:

@@ -271,7 +271,7 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"was written with BayesianSVC.*, not LogisticRegression"):
         ActiveLearner(LogisticRegression()).start(X, first_of_each(y)).run(y, 2, checkpoint=file)
     file.write_text("{}")
-    with pytest.raises(ValueError, match="not a file of an ActiveLearner"):
+    with pytest.raises(ValueError, match="was not written by ActiveLearner"):
         ActiveLearner.load(file, X)
 
 
@@ -380,7 +380,7 @@ def test_a_start_that_failed_is_no_start():
 def test_files_that_cannot_be_read_say_so(tmp_path):
     X, y = blobs(30)
     (tmp_path / "half.json").write_text('{"format": 2}')
-    with pytest.raises(ValueError, match="parts are missing"):
+    with pytest.raises(ValueError, match="is an incomplete file"):
         ActiveLearner.load(tmp_path / "half.json", X)
     (tmp_path / "labels.csv").write_text("row,label\nfirst,1\n")
     with pytest.raises(ValueError, match="'first'; give whole numbers from 0"):

@@ -184,7 +184,7 @@ def test_classes_that_are_numbers_stay_numbers(bayesvm, piped, pool, here):
     assert answer.status == 2
     assert answers()[-1][1] == "1"
     assert answer.err.splitlines()[-1].startswith(
-        "bayesvm: answer 2, '7', is no class; the classes are 0, 1, 10"
+        "bayesvm: answer 2, '7', is not a class; the classes are 0, 1, 10"
     )
 
 
@@ -203,7 +203,7 @@ def test_given_classes_are_the_only_ones_in_a_pipe(piped, pool, here):
     answer = piped(["ant", "", "3", "bird"], "--classes", "ant, bee,cow", "-q")
     assert answer.status == 2
     assert answer.err == (
-        "bayesvm: answer 4, 'bird', is no class; the classes are ant, bee, cow. The answers before it are "
+        "bayesvm: answer 4, 'bird', is not a class; the classes are ant, bee, cow. The answers before it are "
         "saved in pool.labels.csv\n"
     )
     assert [label for _, label in answers()] == ["ant", "cow"]

@@ -87,7 +87,7 @@ def test_the_whole_family_takes_named_columns(estimator, more):
 def test_names_without_a_frame_are_refused():
     X, _ = three_blobs()
     for rows in (X, X.tolist()):
-        with pytest.raises(TypeError, match="y='kind' names a column, and X is no data frame"):
+        with pytest.raises(TypeError, match="y='kind' names a column, but X is not a data frame"):
             BayesianSVC(**FAST).fit(rows, "kind")
     doubled = pd.DataFrame(X, columns=["a", "a", "kind"])
     with pytest.raises(ValueError, match="more than one column named 'a'"):

@@ -105,7 +105,7 @@ def test_rows_in_chunks_have_no_groups():
     with pytest.raises(ValueError, match="groups takes an array or data frame of at most 100000 rows"):
         BayesianSVC(**FAST).fit([(X, y)], groups=np.arange(60))
     da = pytest.importorskip("dask.array")
-    with pytest.raises(ValueError, match="X is one of Dask"):
+    with pytest.raises(ValueError, match="X is a Dask collection"):
         DaskBayesianSVC(**FAST).fit(da.from_array(X), da.from_array(y), groups=np.arange(60))
 
 

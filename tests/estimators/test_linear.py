@@ -186,6 +186,7 @@ def test_auto_learns_c_and_tells_it():
     assert len(fixed.kernel_curve_) == 0
 
 
+@pytest.mark.filterwarnings("ignore::bayesvm.RepeatedRowsWarning")
 def test_weights_equal_repetition_for_the_mode_too():
     X, y = _two_blobs(100)
     weight = np.where(np.arange(100) < 30, 3.0, 1.0)

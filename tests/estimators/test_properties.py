@@ -60,6 +60,7 @@ options = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.filterwarnings("ignore::bayesvm.RepeatedRowsWarning")
 @bounded
 @given(data_sets(), options)
 def test_every_model_is_sound(data, arguments):

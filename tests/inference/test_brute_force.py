@@ -1,5 +1,7 @@
 """The updates of every bound end where a general optimiser of that bound ends."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -72,9 +74,7 @@ def test_the_classes_of_one_against_the_rest_are_binary_models():
         )
         for j in range(3):
             one = Natural.prior(1, rows.Lz)
-            alone = type(rows)(
-                rows.X, (rows.y == j).long(), rows.weight, rows.key, rows.kernel, rows.params, rows.Z, 2
-            )
+            alone = replace(rows, y=(rows.y == j).long(), n_classes=2)
             q = coordinate.ascend(alone, AllRivals(BinaryHinge()), one, one, 500, 1e-10, silent).q
             torch.testing.assert_close(together.q.m[j], q.m[0], atol=1e-5, rtol=0)
             torch.testing.assert_close(covariance(together.q)[j], covariance(q)[0], atol=1e-5, rtol=0)

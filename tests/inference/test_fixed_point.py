@@ -176,6 +176,7 @@ def test_weights_are_repeated_rows():
         weighted.X[index],
         weighted.y[index],
         torch.ones(len(index)).double(),
+        torch.ones(len(index)).double(),
         weighted.key[index],
         weighted.kernel,
         weighted.params,

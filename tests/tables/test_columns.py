@@ -50,7 +50,7 @@ def test_it_remembers_the_table_as_plain_data(columns, table):
     counts = dict(zip(columns.classes_, columns.class_counts_, strict=True))
     assert counts == table["species"].value_counts().to_dict()
     assert {"bayesvm", "python", "skrub"} <= set(columns.versions_)
-    plain = (str, int, float, list, tuple, dict, type(None))
+    plain = (str, int, float, bool, list, tuple, dict, type(None))
     for value in vars(columns).values():
         assert type(value) in plain
         inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()

@@ -6,7 +6,7 @@ import pytest
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 
-from bayesvm import BayesianSVC
+from bayesvm import BayesianSVC, TooFewRowsWarning
 from bayesvm.tables import (
     TableError,
     column_relevance,
@@ -46,12 +46,32 @@ def test_columns(pipeline, new):
     np.testing.assert_array_equal(out["epistemic"], model.uncertainty(X).epistemic)
 
 
-@pytest.mark.parametrize("max_error", [0.3, 0.01])
-def test_abstention(pipeline, new, max_error):
-    out = predict_table(pipeline, new, max_error)
-    X = pipeline[:-1].transform(new)
-    np.testing.assert_array_equal(out["ask_a_person"], pipeline["model"].abstain(X, max_error))
+@pytest.fixture(scope="module")
+def unsure():
+    """A classifier without what tells ants from bees."""
+    table = mixed_table()
+    return table_classifier("species", ignore=["note", "flies"], **FAST).fit(table, table["species"])
+
+
+@pytest.mark.parametrize("max_error", [0.3, 0.2])
+def test_abstention(unsure, new, max_error):
+    out = predict_table(unsure, new, max_error)
+    X = unsure[:-1].transform(new)
+    np.testing.assert_array_equal(out["ask_a_person"], unsure["model"].abstain(X, max_error))
     assert out["ask_a_person"].dtype == bool
+    assert 0 < out["ask_a_person"].sum() < len(new)
+
+
+@pytest.mark.parametrize(
+    ("max_error", "why"),
+    [
+        (0.01, r"takes at least 230 rows to judge by.* that 120 can promise is 0\.0191"),
+        (0.1, "of the 120 training rows, left out, too many are answered wrongly"),
+    ],
+)
+def test_a_rate_that_the_rows_do_not_support_leaves_every_row_to_a_person(unsure, new, max_error, why):
+    with pytest.warns(TooFewRowsWarning, match=why):
+        assert predict_table(unsure, new, max_error)["ask_a_person"].all()
 
 
 def test_labels_keep_their_type():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import warnings
 import zipfile
 
 import numpy as np
@@ -35,11 +36,20 @@ def case(request):
     return table, table_classifier("y", **FAST).fit(table, np.asarray(y))
 
 
+def predicted(pipeline, table):
+    """Predictions at a rate, and what is said where the rows do not support it."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", bayesvm.TooFewRowsWarning)
+        return predict_table(pipeline, table, 0.1), [str(warning.message) for warning in said]
+
+
 def test_round_trip(case, tmp_path):
     table, pipeline = case
     path = bayesvm.save(pipeline, tmp_path / "model.skops")
     again = bayesvm.load(path)
-    pd.testing.assert_frame_equal(predict_table(again, table, 0.1), predict_table(pipeline, table, 0.1))
+    (found, said), (expected, said_before) = predicted(again, table), predicted(pipeline, table)
+    pd.testing.assert_frame_equal(found, expected)
+    assert said == said_before
     pd.testing.assert_series_equal(column_relevance(again), column_relevance(pipeline))
     fitted = {name: value for name, value in vars(pipeline["columns"]).items() if name.endswith("_")}
     assert {name: getattr(again["columns"], name) for name in fitted} == fitted

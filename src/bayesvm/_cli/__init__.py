@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _report(error: Exception, debug: bool) -> int:
     """Print one line about an error and return the exit status."""
-    if isinstance(error, ModuleNotFoundError) and error.name in ("rich", "typer"):
+    if isinstance(error, ModuleNotFoundError) and error.name in ("pandas", "rich", "typer"):
         _print_error(f"the command line needs {error.name}: pip install 'bayesvm[cli]'", debug)
         return REFUSED
     if hasattr(error, "format_message"):  # typer's: wrong arguments
@@ -74,8 +74,8 @@ def _report(error: Exception, debug: bool) -> int:
         _print_error("not enough memory; use fewer rows, or fewer inducing points (--inducing)", debug)
         return REFUSED
     _print_error(
-        f"this should not have happened ({type(error).__name__}: {_one_line(str(error))}); run it again with "
-        "--debug and report what that says",
+        f"internal error ({type(error).__name__}: {_one_line(str(error))}); run it again with "
+        "--debug and report the traceback",
         debug,
     )
     return FAULT

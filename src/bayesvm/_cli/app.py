@@ -26,15 +26,15 @@ app = typer.Typer(
 )
 
 # Error rate that is shown if none is asked for.
-USUAL_ERROR = 0.01
+USUAL_ERROR = 0.05
 
 Task = Callable[[], int]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="File that 'bayesvm fit', or bayesvm.save in Python, wrote.")
+    Path, typer.Argument(metavar="MODEL", help="File written by 'bayesvm fit', or by bayesvm.save in Python.")
 ]
-TableModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="File that 'bayesvm fit' wrote.")]
+TableModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="File written by 'bayesvm fit'.")]
 TableFile = Annotated[
     Path | None, typer.Argument(metavar="TABLE", help="CSV, TSV or Parquet file [default: the bundled table]")
 ]
@@ -51,7 +51,7 @@ def main(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Options before the command."""
 
@@ -78,8 +78,8 @@ def fit(
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="Promise that at most this share of answers is wrong, by the rows held out, which the saved "
-            "model then does not learn from.",
+            help="Guarantee that at most this share of answers is wrong. The guarantee rests on the held-out "
+            "rows, so the saved model is not trained on them.",
         ),
     ] = None,
     ignore: Annotated[
@@ -88,7 +88,7 @@ def fit(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split and of the model.")] = 0,
     inducing: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Inducing points [default: depends on the number of rows]"),
+        typer.Option(min=1, metavar="N", help="Number of inducing points [default: depends on the rows]"),
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace existing files.")] = True,
     as_json: AsJson = False,
@@ -123,8 +123,8 @@ def predict(
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="Add the column ask_a_person: of the other answers at most this share is to be wrong; a "
-            "promise if the model comes from 'fit --abstain'.",
+            help="Add the column ask_a_person: rows to hand to a person so that at most this share of the "
+            "other answers is wrong; guaranteed for models of 'fit --abstain'.",
         ),
     ] = None,
     output: Annotated[
@@ -238,7 +238,7 @@ def label(
 
 @app.command()
 def info(model: ModelFile, as_json: AsJson = False) -> Task:
-    """Say what a model was trained on, how good it is, and how to load it."""
+    """Show what a model was trained on, how good it is, and how to load it."""
     from bayesvm._cli.evaluate import info_command
 
     return partial(info_command, model, as_json)
@@ -284,7 +284,7 @@ for _name, _help in _STUDIES.items():
 def check_share(option: str, value: float) -> None:
     """Refuse a share that is not strictly between 0 and 1."""
     if not 0.0 < value < 1.0:
-        raise ValueError(f"{option} {value:g} is not valid; give a share between 0 and 1, such as 0.01")
+        raise ValueError(f"{option} {value:g} is not valid; give a share between 0 and 1, such as 0.05")
 
 
 def check_place(option: str, path: Path, taken: dict[Path, str], overwrite: bool = True) -> None:

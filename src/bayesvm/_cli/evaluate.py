@@ -155,7 +155,7 @@ def _fit(loaded: ModelFile) -> list[Row]:
     foretold = math.isfinite(model.loo_score_)
     loo = f"accuracy {percent(model.loo_score_)}, log-loss {model.loo_log_loss_:.3f}"
     rows += [
-        ("leave-one-out", loo if foretold else "none: the posterior was not made by its rows"),
+        ("leave-one-out", loo if foretold else "none: training ended too far from the optimum"),
         ("kernel", str(model.kernel)),
         ("features", str(model.n_features_in_)),
         ("inducing points", str(len(model.inducing_points_))),

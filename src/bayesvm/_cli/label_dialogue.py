@@ -198,7 +198,7 @@ def ask_pipe(labelling: Labelling, open_classes: bool, limit: int | None, quiet:
     ----------
     labelling : Labelling
     open_classes : bool
-        Whether a name that is no class makes one; if not, it is refused.
+        Whether an unknown name becomes a new class; if not, it is refused.
     limit : int or None
     quiet : bool
         Whether to say nothing of each answer.
@@ -217,7 +217,7 @@ def ask_pipe(labelling: Labelling, open_classes: bool, limit: int | None, quiet:
             answer = Answer("label", answer.label)
         elif answer.kind in ("new", "no such number"):
             raise ValueError(
-                f"answer {number}, {answer.label!r}, is no class; the classes are "
+                f"answer {number}, {answer.label!r}, is not a class; the classes are "
                 f"{', '.join(labelling.classes)}. The answers before it are saved in {labelling.file.path}"
             )
         if answer.kind == "undo":  # also when no row is left

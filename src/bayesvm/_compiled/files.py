@@ -21,7 +21,7 @@ import numpy as np
 from bayesvm._files import replacing
 from bayesvm._version import __version__
 
-_FORMAT = 1
+_FORMAT = 2
 _DESCRIPTION = "description"
 # Exceptions of numpy for files that are not its own, or are cut or damaged.
 _UNREADABLE = (

@@ -57,7 +57,7 @@ def points_before(level: int) -> int:
 
 
 def noise_variance(level: int) -> float:
-    """What the noise has of the variance of every latent; less than nothing on the finest lattice."""
+    """Variance that the noise carries for every latent; negative on the finest lattice."""
     return (SHARED * step_of(level)) ** 2 if level else -((TAKEN * STEP) ** 2)
 
 
@@ -110,8 +110,8 @@ def points(level: int, n_points: int, dtype: str) -> tuple[Array, Array]:
 
 # Numbers of classes × rows × weights treated at once: they stay in the cache.
 _CHUNK_NUMBERS = 80_000
-_LEAST_STEPS = 1e-9  # has a logarithm
-# What separates levels from numbers of blocks of points in a key.
+_LEAST_STEPS = 1e-9  # positive, so that it has a logarithm
+# A key is level * LEVEL + number of blocks of points.
 LEVEL = 1024
 
 

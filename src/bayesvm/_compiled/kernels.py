@@ -62,8 +62,8 @@ def product(A: Array, B: Array) -> Array:
     return out
 
 
-# Logarithms of covariances end here. In single precision what is smaller is
-# nothing, and numbers below the smallest normal one would be slow.
+# Logarithms of covariances are clipped here. In single precision what is smaller is
+# negligible, and numbers below the smallest normal one would be slow.
 _LEAST_LOG = {"float32": -80.0, "float64": -1e15}
 # Scaled values and squared distances end here: no square of one overflows in single precision.
 _LARGEST = 1e15

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from bayesvm._core.linalg import LOG2_E
-from bayesvm._core.predictive import margins_at_nodes
+from bayesvm._core.predictive import expected_softmax, margins_at_nodes
 
 # Nats that a spread must gain for each unit of its logarithm: a prior that
 # keeps small data sets at one (docs/defaults.md).
@@ -314,6 +314,8 @@ _HELD_OUT_NODES = 64
 _EXPONENTS = range(-4, 9, 2)
 # From one of these to the next the best temperature moves by less than this factor.
 _NEAR = math.log(4.0)
+# How far, in logarithms, the nodes may be off.
+_OFF = 0.2
 
 
 class _Found(NamedTuple):
@@ -343,7 +345,21 @@ def fit_held_out(F: Tensor, s2: Tensor, y: Tensor) -> Calibration:
     for exponent in (middle - 1, middle + 1):
         add(exponent, found[middle].log_T)
     best = min(found, key=lambda i: found[i].cost)
-    return Calibration(math.exp(found[best].log_T), 2.0**best, (0.0,) * F.shape[1])
+    log_T = _refined(F, 2.0**best * s2, y, found[best].log_T)
+    return Calibration(math.exp(log_T), 2.0**best, (0.0,) * F.shape[1])
+
+
+def _refined(F: Tensor, s2: Tensor, y: Tensor, log_T: float) -> float:
+    """The best temperature near one that fixed nodes found, by the integral that predictions use.
+
+    It costs ten times as much as the nodes, and they are a tenth of a temperature off.
+    """
+    low, high = max(math.log(_SMALLEST), log_T - _OFF), min(math.log(_LARGEST), log_T + _OFF)
+    tried = torch.linspace(low, high, _TRIED_NEAR + 1, dtype=torch.float64)
+    least = torch.finfo(F.dtype).tiny
+    own = [expected_softmax(F, s2, math.exp(t)).gather(1, y[:, None]) for t in tried.tolist()]
+    losses = torch.stack([-p.clamp_min(least).log().sum(dtype=torch.float64) for p in own]).cpu()
+    return float(tried[_smallest_good(losses, _HELD_OUT_INDIFFERENCE * F.shape[0])])
 
 
 def _best_temperature(F: Tensor, s2: Tensor, y: Tensor, ends: tuple[float, float], n_tried: int) -> _Found:

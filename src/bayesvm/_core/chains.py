@@ -295,7 +295,7 @@ def _pareto(excess: Tensor, counted: Tensor, n: Tensor) -> tuple[Tensor, Tensor]
     mean_b = ((b * share).sum(0) / share.sum(0))[None]
     k = mean_log(mean_b)[0]
     scale = -k / mean_b[0]
-    # A little prior keeps short tails from extremes.
+    # A weak prior regularises short tails.
     return (n * k + _PRIOR_DRAWS * _PRIOR_SHAPE) / (n + _PRIOR_DRAWS), scale
 
 

@@ -234,7 +234,7 @@ class TiledPairs:
     def add_statistics(self, W: Tensor, G: Tensor, into: Statistics) -> None:
         W, G = (self.tiles.spread(t.reshape(-1)) for t in (W, G))
         linear = torch.bmm(G.unsqueeze(1), self.A).squeeze(1)
-        # Slots that nothing lies in have weight zero.
+        # Empty slots have weight zero.
         root = W.sqrt().unsqueeze(2)
         A = self.A.mul_(root)
         precision = torch.bmm(A.mT, A)

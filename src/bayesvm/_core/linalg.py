@@ -1,4 +1,4 @@
-"""Factorisations, the only home of jitter, and elementwise functions in the form torch computes fastest."""
+"""Factorisations with jitter, and elementwise functions in the form torch computes fastest."""
 
 from __future__ import annotations
 

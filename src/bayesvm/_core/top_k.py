@@ -122,7 +122,7 @@ def candidates(mean: Tensor, growth: Tensor, n_candidates: int) -> Candidates:
     for i in reversed(range(len(_POWERS))):
         torch.mv(others, growth[:, i], out=rest[:, i])
         others.square_()
-    # Nothing times what overflows may be anything.
+    # 0 times infinity is NaN: no bound is known.
     return Candidates(classes, top - first, rest.nan_to_num_(nan=torch.inf, posinf=torch.inf))
 
 

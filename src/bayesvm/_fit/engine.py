@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.floating]
 
-# --- What sort of labels rows have: labels of two sorts cannot be put in order together.
+# --- Kinds of labels: labels of two kinds cannot be sorted together.
 
 
 _OF_TYPES = {**dict.fromkeys("biuf", "numbers"), "U": "texts", "S": "bytes", "M": "dates"}
@@ -141,7 +141,7 @@ Item_co = TypeVar("Item_co", covariant=True)
 _FEWEST_ROWS = 4096
 # Bytes that may be kept in memory between passes.
 _KEPT_BYTES = 2**30
-# Seconds that whoever leaves waits for the reader, which looks up 20 times a second unless its source blocks.
+# Seconds to wait for the reader thread at the end; it checks 20 times a second unless its source blocks.
 _PATIENCE = 0.5
 
 
@@ -220,7 +220,7 @@ class LocalEngine:
         return _summed(work, self.walk())
 
     def walk(self) -> Iterator[Chunk]:
-        """The chunks in their order, for what is no sum."""
+        """The chunks in order, for computations that are not sums."""
         return read_ahead(regrouped(self.source.chunks(), self.fewest_rows))
 
     def kept(self, prepare: Callable[[Chunk], Any]) -> Engine[Any]:

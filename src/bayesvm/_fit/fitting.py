@@ -90,10 +90,7 @@ def fitted_attributes(
         "classes_": classes,
         "model_": model,
         "memory_": remember(trained, data, model, learned_from),
-        "loo_confidence_": summary.confidence,
-        "loo_correct_": summary.correct,
-        "loo_label_proba_": summary.label_proba,
-        "loo_weight_": summary.weight,
+        **{f"loo_{name}_": column for name, column in summary.rows._asdict().items()},
         "loo_score_": summary.score,
         "loo_log_loss_": summary.log_loss,
         "loo_gain_": tuple(summary.gain),
@@ -107,6 +104,7 @@ def fitted_attributes(
         "duality_gap_": ascent.gap,
         "chains_": None if ascent.chains is None else fitted_chains(ascent.chains, data.y, data.weight),
         "interrupted_": trained.interrupted,
+        "_folds": None,
     }
 
 
@@ -145,12 +143,11 @@ def store(e: Any, attributes: dict[str, Any], trained: Trained, stopped: bool) -
             if e.chains_ is None
             else f"the draws say too little about the model without one row, for {rows}"
         )
-        warn(f"{why}; their leave-one-out probabilities, and what rests on them, are rough", UserWarning)
+        warn(f"{why}; their leave-one-out probabilities, and what follows from them, are rough", UserWarning)
     if not trained.ascent.foretells:
         warn(
-            "the posterior is far from what the rows make of it under this kernel, so nothing can be "
-            "foretold: there is no leave-one-out, and abstain hands every row over; raise max_iter, or "
-            "change learning_rate",
+            "training ended far from the optimum for this kernel, so leave-one-out is not available, and "
+            "abstain hands every row to a person; raise max_iter, or change learning_rate",
             UserWarning,
         )
     if e.interrupted_:
@@ -397,8 +394,8 @@ def _complete(
     if data.copied:
         n_rows = int(data.count.sum())
         message = (
-            f"{n_rows - len(data.count)} of {n_rows} rows are copies of others, more than chance makes; "
-            "leave-one-out leaves out all copies of a row"
+            f"{n_rows - len(data.count)} of {n_rows} rows are exact copies of others, more than chance "
+            "explains; leave-one-out leaves out all copies of a row together"
         )
         warnings.warn(message, RepeatedRowsWarning, stacklevel=levels_to_caller())
     reporter.close()

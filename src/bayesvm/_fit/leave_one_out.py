@@ -24,7 +24,7 @@ from bayesvm._fit.train import Trained
 from bayesvm._inference.blocks import Block, TrainingRows
 from bayesvm._inference.rivals import OneRival
 from bayesvm._inference.task import Ascent, Sites
-from bayesvm._judgement import Gain, gain_over_frequencies
+from bayesvm._judgement import Gain, LeftOut, gain_over_frequencies
 from bayesvm._model import pooled
 from bayesvm._prediction import spread_of_draws
 
@@ -214,9 +214,8 @@ class LeaveOneOutSummary:
     ----------
     proba : ndarray of shape (M, C) or None
         None where there are more rows than were looked at, or where nothing can be foretold.
-    confidence, correct, label_proba, weight : ndarray of shape (M,)
-        Largest probability, whether it is the label's, probability of the label, weight of the row;
-        of no row where nothing can be foretold.
+    rows : LeftOut
+        No row where nothing can be foretold.
     score, log_loss : float
         Weighted accuracy and log-loss; NaN where nothing can be foretold.
     gain : Gain
@@ -227,10 +226,7 @@ class LeaveOneOutSummary:
     """
 
     proba: FloatArray | None
-    confidence: FloatArray
-    correct: FloatArray
-    label_proba: FloatArray
-    weight: FloatArray
+    rows: LeftOut
     score: float
     log_loss: float
     gain: Gain
@@ -291,17 +287,13 @@ def summarise(
     y = rows.y.cpu().numpy()
     weight = rows.weight.to(torch.float64).cpu().numpy()
     total = weight.sum()
-    correct = (proba.argmax(1) == y).astype(np.float64)
-    own = np.maximum(proba[np.arange(len(y)), y], np.finfo(np.float64).tiny)
-    part = rows.unit.to(torch.float64).cpu().numpy()
-    gain = gain_over_frequencies(own, y, _masses(trained.rows), weight, part, left_out=True)
+    unit = rows.unit.to(torch.float64).cpu().numpy()
+    left = LeftOut.of(proba, y, weight, unit)
+    gain = gain_over_frequencies(left.label_proba, y, _masses(trained.rows), weight, unit, left_out=True)
     return LeaveOneOutSummary(
         proba=proba if len(rows) == len(trained.rows) else None,
-        confidence=proba.max(1),
-        correct=correct,
-        label_proba=own,
-        weight=weight,
-        score=float(weight @ correct / total),
+        rows=left,
+        score=float(weight @ left.correct / total),
         log_loss=gain.log_loss,
         gain=gain,
         calibration=calibration,
@@ -311,9 +303,9 @@ def summarise(
 
 def _nothing_foretold(calibration: Calibration) -> LeaveOneOutSummary:
     """The summary of a posterior that its sites did not make, nor anything near it."""
-    none = np.empty(0)
+    none = LeftOut(*([np.empty(0)] * 5))
     gain = Gain(np.nan, np.nan, np.nan)
-    return LeaveOneOutSummary(None, none, none, none, none, np.nan, np.nan, gain, calibration, 0.0)
+    return LeaveOneOutSummary(None, none, np.nan, np.nan, gain, calibration, 0.0)
 
 
 def _masses(rows: TrainingRows) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +50,10 @@ class Memory:
         has been forgotten.
     learned_from : int
         Rows that the kernel was learned from.
+    copied : bool
+        Whether equal rows are copies of one.
+    group : ndarray of shape (M,) or None
+        Numbers of the groups that rows were said to belong to.
     """
 
     X: FloatArray
@@ -58,6 +63,18 @@ class Memory:
     precision: FloatArray | None
     linear: FloatArray | None
     learned_from: int
+    copied: bool = False
+    group: npt.NDArray[np.int64] | None = None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Files of earlier versions do not say how often each row was given."""
+        ones = np.ones(len(state["y"]), dtype=np.int64)
+        self.__dict__.update({"count": ones, "copied": False, "group": None} | state)
+
+    @property
+    def together(self) -> bool:
+        """Whether a row is left out with all that is equal to it."""
+        return self.copied or self.group is not None
 
     def faded(self, forgetting: float) -> Memory:
         """What is left when a share of all that is known is forgotten.
@@ -143,7 +160,8 @@ def remember(trained: Trained, data: CanonicalRows, model: Model, learned_from: 
     """
     taught = trained.taught
     if len(data.y) <= _MEMORY_ROWS and taught is None and not trained.outside_weight:
-        return Memory(data.X, data.y, data.weight, data.count, None, None, learned_from)
+        known = data.copied, data.group
+        return Memory(data.X, data.y, data.weight, data.count, None, None, learned_from, *known)
     order = np.argsort(_arrival(row_keys(model.scaler.transform(data.X), data.y), data.weight))
     kept, gone = np.sort(order[:_MEMORY_ROWS]), np.sort(order[_MEMORY_ROWS:])
     with torch.no_grad():

@@ -110,12 +110,12 @@ FloatArray = npt.NDArray[np.floating]
 
 
 @dataclass(frozen=True)
-class LeftOutRows:
+class ProbabilitiesLeftOut:
     """Probabilities of the rows in their order, as one part for every chunk."""
 
     parts: list[FloatArray]
 
-    def plus(self, other: LeftOutRows) -> LeftOutRows:
+    def plus(self, other: ProbabilitiesLeftOut) -> ProbabilitiesLeftOut:
         self.parts.extend(other.parts)
         return self
 
@@ -125,7 +125,7 @@ class LeftOutRows:
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class WithoutEach:
     """The pass: sites under the final q, and what is left without each (eqs. 5.1, 5.2).
 
     Attributes
@@ -149,11 +149,13 @@ class LeftOut:
     calibration: Calibration
     likelihood: ProperLikelihood | None
 
-    def __call__(self, chunk: Chunk) -> LeftOutRows:
+    def __call__(self, chunk: Chunk) -> ProbabilitiesLeftOut:
         X, y, weight, key = self.standardise.all_rows(chunk)
         rows = replace(self.like, X=X, y=y, weight=weight, unit=weight, key=key)
         q = self.ascent.q
         with torch.no_grad():
             sites = evaluate(rows, self.rule, q, Natural.prior(q.m.shape[0], rows.Lz), self.sweep).sites
         ascent = self.ascent._replace(sites=sites)
-        return LeftOutRows([probabilities_left_out(rows, ascent, self.calibration, False, self.likelihood)])
+        return ProbabilitiesLeftOut(
+            [probabilities_left_out(rows, ascent, self.calibration, False, self.likelihood)]
+        )

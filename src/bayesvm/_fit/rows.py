@@ -8,6 +8,7 @@ sees where a value lies between the least and the greatest of its column.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -218,24 +219,26 @@ def _by_content(X: FloatArray, y: IntArray, key: IntArray) -> IntArray:
 # --- Whether equal rows are one row given several times: no other row then comes near to them (section 5).
 
 
-# Copies that are fewer, in all or as a share of the rows, change little in what is foretold.
+# Fewer copies than these, in number or as a share of the rows, change leave-one-out little.
 _FEWEST_COPIES = 8
 _LEAST_SHARE = 0.05
 # Rows that come back more often than this on average have few values to take.
 _MOST_TIMES = 10
 # Rows are near if they agree in columns that hold this share of what all columns tell.
 _NEAR = 0.5
+# If the columns were independent, chance would make this share of the equal pairs: then they are no copies.
+_BY_CHANCE = 0.05
 # Repeated rows that are looked at, and comparisons of numbers that this may take.
 _JUDGES = 256
 _COMPARISONS = 200_000_000
 
 
 class RepeatedRowsWarning(UserWarning):
-    """Rows repeat as chance does not repeat them."""
+    """Rows repeat more often than chance explains."""
 
 
 def beyond_chance(rows: CanonicalRows) -> bool:
-    """Whether rows repeat that chance would sooner have brought near to each other than repeated.
+    """Whether rows repeat more often than chance explains.
 
     Where two rows agree by chance, because columns take few values, other rows agree
     in part, and those are more. Where rows were copied or drawn with replacement there are
@@ -255,6 +258,9 @@ def beyond_chance(rows: CanonicalRows) -> bool:
     used = np.flatnonzero(tells > 0)
     if len(used) < 2:  # in a single column nothing is half equal
         return False
+    pairs = n_rows * (n_rows - 1) / 2
+    if pairs * math.exp(-tells.sum()) > _BY_CHANCE * float((rows.count * (rows.count - 1)).sum()) / 2:
+        return False
     repeated = np.flatnonzero(rows.count > 1)
     repeated = repeated[: min(_JUDGES, max(1, _COMPARISONS // (n_distinct * len(used))))]
     near = np.array([_near(rows, int(n), used, tells) for n in repeated])
@@ -262,7 +268,7 @@ def beyond_chance(rows: CanonicalRows) -> bool:
 
 
 def _tells(X: FloatArray) -> FloatArray:
-    """What it tells that two different rows agree in a column: minus the logarithm of how often they do."""
+    """Information in the agreement of two rows in a column: minus the logarithm of how often rows agree."""
     pairs = len(X) * (len(X) - 1) / 2
     sizes = (np.unique(column, return_counts=True)[1].astype(np.float64) for column in X.T)
     agreeing = np.array([(n * (n - 1)).sum() / 2 for n in sizes])

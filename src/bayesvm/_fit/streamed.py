@@ -14,7 +14,7 @@ from bayesvm._fit import defaults
 from bayesvm._fit.engine import Chunk, Engine
 from bayesvm._fit.passes import Encoding, SampleSums
 from bayesvm._fit.polish import polished
-from bayesvm._fit.prepare import LeftOut, Standardise
+from bayesvm._fit.prepare import Standardise, WithoutEach
 from bayesvm._fit.rows import Scaler
 from bayesvm._fit.sweeps import StreamedRows, streamed
 from bayesvm._fit.train import Options, Population, Trained, infer, train
@@ -101,7 +101,7 @@ def left_out(
     averages that those of the sample are.
     """
     none = trained.ascent.q.m.new_zeros(0, 0)
-    work = LeftOut(
+    work = WithoutEach(
         Standardise(encoding, model.scaler, options.device, options.dtype),
         trained.rows.head(1),
         trained.ascent._replace(sites=Sites(None, none, none), curve=[]),

@@ -53,7 +53,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Options:
-    """A resolved request: every ``"auto"`` has become a value.
+    """Options of a fit, every ``"auto"`` resolved.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Trained:
         The bound while the kernel was learned.
     interrupted : bool
     taught : Natural or None
-        What rows that are no longer there taught q.
+        What forgotten rows contributed to q.
     outside_weight : float
         Weight of the rows that q was fitted to and that are not among ``rows``.
     """
@@ -239,7 +239,7 @@ class _Job:
         return TrainingRows(*columns, self.kernel, params, Z, self.n_classes, self.group)
 
     def learned(self, progress: Progress) -> Learned:
-        """Learn the kernel on a sample of the rows, with fewer inducing points if there are many."""
+        """Learn the kernel on a sample of the rows, with a limited number of inducing points."""
         options, settings = self.options, self.options.settings
         recipe = LearningOptions(
             bound_weight=defaults.BOUND_WEIGHT[options.hyperparameters],

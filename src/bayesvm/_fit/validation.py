@@ -113,12 +113,12 @@ def named_columns(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     named = {role: name for role, name in named.items() if isinstance(name, str)}
     if not named:
         return X, y, sample_weight
-    # The columns of a pyarrow table are no names.
+    # ``columns`` of a pyarrow table are arrays, not names.
     if not hasattr(X, "columns") or hasattr(X, "column_names"):
         role, name = next(iter(named.items()))
         raise TypeError(
-            f"{role}={name!r} names a column, and X is no data frame: its type is {type(X).__name__}; give "
-            f"{role} as an array"
+            f"{role}={name!r} names a column, but X is not a data frame: its type is {type(X).__name__}; "
+            f"give {role} as an array"
         )
     names = list(X.columns)
     check_named(named, names)

@@ -176,7 +176,7 @@ def ascend(
                 step += 1
             epoch_bound = float(torch.stack(bounds).sum())
             if not math.isfinite(epoch_bound) or float(raw.detach().abs().max()) > LARGEST_LOGARITHM:
-                raise ArithmeticError("q left the range of numbers")
+                raise ArithmeticError("q overflowed")
             curve.append(epoch_bound)
             gain = recent_gain(curve)
             converged = settings.tol > 0 and gain < settings.tol * float(total)

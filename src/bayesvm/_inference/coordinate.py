@@ -101,7 +101,7 @@ def size_of_means(probe: Tensor, q: Gaussian) -> float:
     return max(1.0, float((q.m @ probe.mT).square().mean().sqrt()))
 
 
-# Means this far from those that the sites make, as a share of their size, are of another posterior.
+# Relative distance of the means beyond which q and the Gaussian of its own sites count as different.
 _FARTHEST_MADE = 0.5
 
 

@@ -64,7 +64,7 @@ def ascend(
 
     def state() -> Ascent:
         found = evaluate(over.known, rule, q, base, step)
-        # Where other rows are elsewhere, those at hand do not say what all sites make.
+        # With only a sample of the rows in memory, the Gaussian of all sites is unknown.
         made = made_by_sites(over.known, q, found.target)[0] if isinstance(over, InMemory) else None
         return Ascent(q, natural, found.sites, curve, len(curve), converged, interrupted, made=made)
 

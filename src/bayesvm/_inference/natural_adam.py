@@ -174,7 +174,7 @@ class NaturalAdam:
         return elbo(value, float(gaussian.kl(self.q, self._prior).sum()))
 
     def diverged(self) -> bool:
-        """Whether numbers have left the range in which they mean anything."""
+        """Whether the kernel parameters have diverged."""
         return not all(bool((p.detach().abs() < LARGEST_LOGARITHM).all()) for p in self._theta.values())
 
     def snapshot(self) -> _Snapshot:
@@ -256,7 +256,7 @@ def ascend(
                 value += float(walk.step(index))
             bound = walk.bound_of(value)
             if not math.isfinite(bound) or walk.diverged():
-                raise ArithmeticError("q or the kernel left the range of numbers")
+                raise ArithmeticError("q or the kernel overflowed")
             curve.append(bound)
             gain = recent_gain(curve)
             converged = settings.tol > 0 and gain < settings.tol * total

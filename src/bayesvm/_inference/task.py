@@ -75,10 +75,10 @@ class Ascent(NamedTuple):
         the variational fit that they started from, except that ``n_iter``,
         ``converged`` and ``interrupted`` are those of the chains.
     made : Gaussian or None
-        What the sites make where q came about in another way; None: q itself.
-        Leave-one-out removes sites from this.
+        The Gaussian that the sites define, where q was found in another way;
+        None: q itself. Leave-one-out removes sites from it.
     foretells : bool
-        Whether that says anything about q.
+        Whether ``made`` is close enough to q for leave-one-out to mean anything.
     """
 
     q: Gaussian
@@ -95,7 +95,7 @@ class Ascent(NamedTuple):
 
     @property
     def own(self) -> Gaussian:
-        """What the sites make."""
+        """The Gaussian that the sites define: ``made``, or q itself."""
         return self.q if self.made is None else self.made
 
 

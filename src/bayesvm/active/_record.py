@@ -271,7 +271,7 @@ def read_record(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Record, d
             content = json.load(file)
             form = content["format"]
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path} is not a file of an ActiveLearner") from error
+            raise ValueError(f"{path} was not written by ActiveLearner.save") from error
     if form != _FORMAT:
         raise ValueError(f"{path} has format {form}; this version reads {_FORMAT}")
     try:
@@ -282,7 +282,7 @@ def read_record(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Record, d
             {name: content[name] for name in ("pool", "estimator", "begun_at")},
         )
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{path} is a file of an ActiveLearner of which parts are missing") from error
+        raise ValueError(f"{path} is an incomplete file of an ActiveLearner") from error
 
 
 # --- The pool: an array or a data frame of rows, few of which have labels.

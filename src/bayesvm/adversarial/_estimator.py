@@ -22,7 +22,7 @@ class LogOddsLoss(nn.CrossEntropyLoss):
     Its gradient is that of the cross-entropy divided by :math:`1 - p_y`, so
     every attack that uses the direction of the gradient in a row does what it
     would do with the cross-entropy; but that one's gradient vanishes where
-    the model is certain. Labels that are no class but a distribution are
+    the model is certain. Labels that are distributions over classes are
     compared by cross-entropy.
     """
 

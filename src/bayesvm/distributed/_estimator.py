@@ -190,7 +190,7 @@ class DaskBayesianSVC(BayesianSVC):
         if not is_dask(X):
             return super().fit(X, y, sample_weight, groups)
         if groups is not None:
-            raise ValueError("groups takes an array or data frame in memory, and X is one of Dask")
+            raise ValueError("groups needs an array or data frame in memory, and X is a Dask collection")
         fit_chunks(self, _engine(X, y, sample_weight))
         return self
 

@@ -186,7 +186,7 @@ def _from_array(X: Any, y: Any, sample_weight: Any) -> Groups:
 
 
 def _check_array(X: Any) -> None:
-    """Refuse a Dask array that is no table of numbers."""
+    """Refuse a Dask array that is not a table of numbers."""
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions, rows and features; got {X.ndim}")
     if not isinstance(X._meta, np.ndarray) or X.dtype.kind not in "biuf":
@@ -207,7 +207,7 @@ def _from_frame(X: Any, y: Any, sample_weight: Any) -> Groups:
 
 
 def _named(X: Any, y: Any, sample_weight: Any) -> list[str]:
-    """Columns of a data frame that are no features; refuse names that it does not have."""
+    """Columns of a data frame that are not features; refuse names that it does not have."""
     roles = {"y": y, "sample_weight": sample_weight}
     named = {role: name for role, name in roles.items() if isinstance(name, str)}
     if named:

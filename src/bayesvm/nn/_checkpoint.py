@@ -49,7 +49,7 @@ def restore_state(network: nn.Module, head: nn.Module, state: State) -> None:
 
 
 def _generators(module: nn.Module) -> dict[str, torch.Generator]:
-    """Random generators that a module or its children hold; they are no part of a state dict."""
+    """Random generators that a module or its children hold; they are not part of a state dict."""
     return {
         f"{prefix}.{name}": value
         for prefix, child in module.named_modules()
@@ -172,7 +172,7 @@ class Checkpoint:
                 f"{path} is missing or damaged; start anew with resume=False ({error})"
             ) from error
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
-            raise ValueError(f"{path} is no checkpoint of this version; start anew with resume=False")
+            raise ValueError(f"{path} is not a checkpoint of this version; start anew with resume=False")
         return content
 
     def _check(self, run: dict[str, Any]) -> None:

@@ -62,7 +62,7 @@ _NEAR_CHANCE = 0.6
 _NO_SPREAD_AT_ALL = 1e-6
 
 _NOT_FINITE = (
-    "the head met numbers that are not finite; q was left as it was. What to do: check the inputs for NaN; "
+    "the head met values that are not finite; q is unchanged. What to do: check the inputs for NaN; "
     "lower the learning rate or warm it up; clip gradients (torch.nn.utils.clip_grad_norm_); keep "
     "normalise=True; then go on from the last good checkpoint"
 )
@@ -116,7 +116,7 @@ class BayesianSVMHead(nn.Module):
     temperature : Tensor of shape ()
         Of class probabilities; see ``calibrate``.
     spread : Tensor of shape ()
-        By which latent variances are multiplied in class probabilities; see ``calibrate``.
+        Factor on the latent variances in class probabilities; see ``calibrate``.
 
     Examples
     --------

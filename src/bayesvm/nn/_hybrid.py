@@ -295,7 +295,7 @@ class HybridClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def spread_(self) -> float:
-        """By which latent variances are multiplied in class probabilities, fitted likewise."""
+        """Factor on the latent variances in class probabilities, fitted on the held-out rows."""
         check_is_fitted(self)
         return float(self.head_.get_buffer("spread"))
 
@@ -331,7 +331,7 @@ class HybridClassifier(ClassifierMixin, BaseEstimator):
         for part, module in (("network", self.network_), ("head", self.head_)):
             for name, value in module.state_dict().items():
                 if not isinstance(value, Tensor):
-                    raise ValueError(f"{part} holds {name!r}, which is no tensor and cannot be saved")
+                    raise ValueError(f"{part} holds {name!r}, which is not a tensor and cannot be saved")
                 # Files hold no shared or strided memory.
                 tensors[f"{part}.{name}"] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
         with replacing(path) as target:
@@ -352,7 +352,7 @@ class HybridClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If this is no such file, or the network is another one.
+            If ``save`` did not write this file, or the network is a different one.
         """
         header, tensors = _read(path)
         settings = {name: value for name, value in header["settings"].items() if name in _KEPT}

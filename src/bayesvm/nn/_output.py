@@ -27,7 +27,7 @@ class HeadOutput:
     temperature : Tensor of shape ()
         Of the class probabilities.
     spread : Tensor of shape ()
-        By which variances are multiplied where class probabilities are made of latents.
+        Factor on the variances in class probabilities.
 
     Examples
     --------

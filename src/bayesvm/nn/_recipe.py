@@ -117,8 +117,8 @@ class Epoch:
     number : int
         Counted from one.
     objective : float
-        Mean of the loss over the epoch: minus the bound per row, which a mean cross-entropy is
-        comparable to.
+        Mean of the loss over the epoch: minus the bound per row, comparable to a mean
+        cross-entropy.
     likelihood : float
         Mean over the epoch of the rows' own part of the bound, without the divergence.
     kl : float

@@ -101,7 +101,7 @@ def train(
     temper : bool
         Whether the head takes over, after every epoch, the temperature that
         suits the validation rows best, before they are scored. Not for rows
-        that shall say how good the model is in the end.
+        on which the final model is to be evaluated.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def train(
     Raises
     ------
     HeadError
-        If numbers left the finite or the head is stuck. Network and head
+        If values became non-finite or the head is stuck. Network and head
         are put back into the best state so far, if an epoch was finished.
     KeyboardInterrupt
         Ctrl-C ends training with a warning and the best state so far; it is

@@ -388,7 +388,10 @@ def _abstention_lead(fit: TableFit, max_error: float, offers: dict[float, float]
 def _standing(fit: TableFit) -> str:
     """Whether a rate is a promise or an aim."""
     if not fit.promises:
-        return "The rate is an aim, from leave-one-out: new rows may have more errors."
+        return (
+            f"The rate is an aim, from {'training' if fit.heldout is None else 'held-out'} rows that a model "
+            "like this one had not seen: new rows may have more errors."
+        )
     return (
         f"The rate is a promise: answers to new rows like these keep it, with probability {PROMISED_WITH:g} "
         "over the draw of the rows held out, which this model has not learned from."

@@ -46,7 +46,7 @@ def write_report(
     *,
     model_path: str | os.PathLike[str] | None = None,
     source: str | None = None,
-    max_error: float = 0.01,
+    max_error: float = 0.05,
     pitfalls: Sequence[Pitfall] | None = None,
 ) -> Path:
     """Write one HTML file that says what was fitted, how good it is and what to watch out for.
@@ -64,7 +64,7 @@ def write_report(
         Where the model was saved, for the instructions.
     source : str or None
         Name of the table's file, for the reader.
-    max_error : float, default=0.01
+    max_error : float, default=0.05
         Error rate at which abstention is shown.
     pitfalls : sequence of Pitfall or None
         From :func:`find_pitfalls`; None: they are looked for.

@@ -60,9 +60,11 @@ class TableColumns(TransformerMixin, BaseEstimator):
     held_out_ : dict or None
         Figures of a fit that left out some rows, if there was one
         (:func:`bayesvm.tables.fit_table` notes them here).
-    calibration_ : tuple of two ndarray, or None
-        Confidences and correctness of rows that had no part in this fit,
-        which promise error rates, if they were kept apart for that.
+    calibration_ : tuple of five ndarray, or None
+        What a fit without them says of rows that were held out (a
+        :class:`bayesvm.LeftOut`), if there were any: they set thresholds.
+    promises_ : bool
+        Whether this fit is that one, so that its error rates are promises.
     """
 
     def __init__(self, target: str | None = None, ignore: Sequence[str] = ()) -> None:
@@ -101,7 +103,8 @@ class TableColumns(TransformerMixin, BaseEstimator):
         self.versions_ = {"bayesvm": __version__, "python": platform.python_version()}
         self.versions_ |= {name: version(name) for name in _PACKAGES}
         self.held_out_: dict[str, Any] | None = None
-        self.calibration_: tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]] | None = None
+        self.calibration_: tuple[npt.NDArray[np.float64], ...] | None = None
+        self.promises_ = False
         return self
 
     def transform(self, X: Any) -> pd.DataFrame:

@@ -13,8 +13,8 @@ import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from bayesvm._formatting import plural
-from bayesvm._judgement import Gain, gain_over_frequencies
-from bayesvm.metrics import expected_calibration_error, log_probability, wilson_interval
+from bayesvm._judgement import Gain, LeftOut, gain_over_frequencies
+from bayesvm.metrics import expected_calibration_error, wilson_interval
 from bayesvm.tables._columns import find_labels, named_columns
 from bayesvm.tables._exceptions import TableError, TableWarning, closest
 
@@ -78,6 +78,11 @@ class Evaluation:
         return np.asarray(self.predicted == self.labels)
 
     @cached_property
+    def left_out(self) -> LeftOut:
+        """What the probabilities say of these rows."""
+        return LeftOut.of(self.proba, self._index)
+
+    @cached_property
     def accuracy(self) -> Interval:
         """Share of correct rows, with Wilson's interval."""
         low, high = wilson_interval([self.correct.sum()], [len(self.labels)])
@@ -86,15 +91,14 @@ class Evaluation:
     @cached_property
     def log_loss(self) -> Interval:
         """Mean negative log-probability of the labels, with a bootstrap interval over rows."""
-        own = self.proba[np.arange(len(self.labels)), self._index]
-        return _mean_interval(-log_probability(own))
+        return _mean_interval(-np.log(self.left_out.label_proba))
 
     @cached_property
     def gain(self) -> Gain:
         """Gain in log-loss over the class frequencies of the training rows."""
-        own = self.proba[np.arange(len(self.labels)), self._index]
-        left_out = self.origin == LEAVE_ONE_OUT
-        return gain_over_frequencies(own, self._index, self.counts, left_out=left_out)
+        return gain_over_frequencies(
+            self.left_out.label_proba, self._index, self.counts, left_out=self.origin == LEAVE_ONE_OUT
+        )
 
     @property
     def rows_in_words(self) -> str:
@@ -117,8 +121,7 @@ class Evaluation:
     @cached_property
     def brier(self) -> float:
         """Mean squared distance between probabilities and truth, summed over classes: 0 best, 2 worst."""
-        own = self.proba[np.arange(len(self.labels)), self._index]
-        return float((np.square(self.proba).sum(1) - 2.0 * own + 1.0).mean())
+        return float((np.square(self.proba).sum(1) - 2.0 * self.left_out.label_proba + 1.0).mean())
 
     @cached_property
     def calibration_error(self) -> float:

@@ -20,8 +20,7 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from bayesvm._guarantees import TooFewRowsWarning, rows_needed
-from bayesvm._judgement import NothingLearnedWarning
+from bayesvm._judgement import NothingLearnedWarning, TooFewRowsWarning, rows_needed
 from bayesvm.tables._columns import TableColumns, class_labels, named_columns
 from bayesvm.tables._evaluation import HELD_OUT, LEAVE_ONE_OUT, Evaluation
 from bayesvm.tables._exceptions import TableError, TableWarning, closest
@@ -31,7 +30,7 @@ from bayesvm.tables._predictions import PROMISED_WITH, abstention_threshold, cal
 IntArray = npt.NDArray[np.int64]
 # With fewer held-out rows, what is said of them says more about chance than about the model.
 FEWEST_HELD_OUT = 20
-_NO_ROWS = np.empty(0), np.empty(0, dtype=np.bool_)
+_NO_ROWS = (np.empty(0),) * 5
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class TableFit:
     @property
     def promises(self) -> bool:
         """Whether held-out rows promise error rates of the answers of ``pipeline``."""
-        return calibration_of(self.pipeline) is not None
+        return bool(self.pipeline["columns"].promises_)
 
     def abstention_threshold(self, evaluation: Evaluation, max_error: float) -> float:
         """Confidence below which a row goes to a person, by the model that ``evaluation`` judges.
@@ -191,21 +190,20 @@ def fit_table(
         rows = np.delete(everything, held)
         fit_first = job.fit_quietly if max_error is None else job.fit
         pipeline = heldout_pipeline = fit_first(rows)
-        if max_error is not None:
-            pipeline["columns"].calibration_ = _NO_ROWS
         try:  # there is a model now: Ctrl-C ends the work, but nothing is thrown away
             heldout = job.judge(pipeline, held)
-            if max_error is not None:
-                pipeline["columns"].calibration_ = heldout.proba.max(1), heldout.correct
-            elif not pipeline["model"].interrupted_:
+            pipeline["columns"].calibration_ = tuple(heldout.left_out)
+            if max_error is None and not pipeline["model"].interrupted_:
                 pipeline, rows = job.fit(everything), everything
+                pipeline["columns"].calibration_ = tuple(heldout.left_out)
         except KeyboardInterrupt:
             pipeline["model"].interrupted_ = True
     else:
         pipeline = job.fit(everything)
-        if max_error is not None:
-            pipeline["columns"].calibration_ = _NO_ROWS
     with held_interrupts() as interrupts:
+        if max_error is not None:
+            columns = pipeline["columns"]
+            columns.promises_, columns.calibration_ = True, columns.calibration_ or _NO_ROWS
         pipeline["columns"].held_out_ = None if heldout is None else _figures(heldout)
         warn_of_labels(labels, target)
         warn_of_split(holdout, len(table), heldout_pipeline)

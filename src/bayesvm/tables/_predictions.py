@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from bayesvm._guarantees import TooFewRowsWarning, promised_threshold, too_few_rows
+from bayesvm._judgement import LeftOut, TooFewRowsWarning, promised_threshold, too_few_rows
 from bayesvm._svc import BayesianSVC
 from bayesvm.tables._exceptions import HeldWarnings, TableError
 from bayesvm.tables._pipeline import as_pipeline, columns_for, table_columns
@@ -90,36 +90,45 @@ PROMISED_WITH = 0.9
 
 
 def abstention_threshold(pipeline: Pipeline, max_error: float) -> float:
-    """Confidence below which a row goes to a person; infinity: every row.
+    """Confidence below which a row goes to a person (eq. 6.16); infinity: every row.
 
-    Where rows were kept apart to promise rates (:func:`bayesvm.tables.fit_table`
-    with ``max_error``) they decide (eq. 6.16); otherwise leave-one-out aims at
-    the rate (eq. 6.8).
+    Rows that :func:`bayesvm.tables.fit_table` held out decide: with
+    ``max_error`` exactly, as the model has not learned from them, otherwise
+    approximately. If there were none, training rows do, left out.
     """
-    model, calibration = pipeline[-1], calibration_of(pipeline)
-    if calibration is None:
-        return float(model.abstention_threshold(max_error))
-    if too_few_rows(len(calibration[0]), max_error, PROMISED_WITH):
+    if not 0.0 < max_error < 1.0:
+        raise ValueError(f"max_error={max_error!r} is not valid; it must lie between 0 and 1")
+    foretold, rows = _judging(pipeline)
+    if too_few_rows(rows.n_rows, max_error, PROMISED_WITH):
         return math.inf
-    foretold = model.loo_confidence_, model.loo_weight_
-    return promised_threshold(foretold, *calibration, max_error, PROMISED_WITH)
+    return promised_threshold(foretold, rows, max_error, PROMISED_WITH)
 
 
 def cannot_promise(pipeline: Pipeline, max_error: float) -> str:
-    """Why rows kept apart to promise rates cannot promise this one; else, or without such rows, empty."""
-    calibration = calibration_of(pipeline)
-    if calibration is None or math.isfinite(abstention_threshold(pipeline, max_error)):
+    """Why no row is answered at this rate; empty if some are."""
+    if math.isfinite(abstention_threshold(pipeline, max_error)):
         return ""
-    n = len(calibration[0])
+    n = _judging(pipeline)[1].n_rows
+    rows = "rows held out" if calibration_of(pipeline) is not None else "training rows, left out,"
     return too_few_rows(n, max_error, PROMISED_WITH) or (
-        f"max_error={max_error:g} cannot be promised, so no row is answered: even among the surest of the "
-        f"{n} rows held out too many answers are wrong"
+        f"max_error={max_error:g} cannot be promised, so no row is answered: of the {n:.0f} {rows} too many "
+        "are answered wrongly, even among as many of the surest as a promise takes"
     )
 
 
-def calibration_of(pipeline: Pipeline) -> tuple[Any, Any] | None:
-    """Confidence and correctness of the rows kept apart to promise rates, if any."""
-    return getattr(table_columns(pipeline), "calibration_", None)  # files of earlier versions do not say
+def _judging(pipeline: Pipeline) -> tuple[LeftOut, LeftOut]:
+    """Rows whose confidences set the grid of thresholds, and the rows that decide."""
+    model, calibration = pipeline[-1], calibration_of(pipeline)
+    if calibration is not None:
+        return model.left_out("leave-one-out"), calibration
+    left = model.left_out()
+    return left, left
+
+
+def calibration_of(pipeline: Pipeline) -> LeftOut | None:
+    """What is known of the rows that were held out, if there were any."""
+    found = getattr(table_columns(pipeline), "calibration_", None)  # files of earlier versions do not say
+    return None if found is None else LeftOut(*found)
 
 
 # --- Relevance of columns.

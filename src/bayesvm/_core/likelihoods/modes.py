@@ -81,7 +81,7 @@ def _envelope(b: Tensor, k: Tensor) -> Tensor:
 
 
 def _inner(b: Tensor, k: Tensor, width: Tensor) -> Tensor:
-    """Solve width t + 2 k sigma(t) = b for t, by Newton's method between two ends that close in."""
+    """Solve width t + 2 k sigma(t) = b for t, by Newton's method with a shrinking bracket."""
     high = b / width
     low = (b - 2.0 * k) / width
     # Without the width the slope is b / k, if that is possible.
