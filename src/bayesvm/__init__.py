@@ -1,7 +1,7 @@
 """Classification that knows what it does not know: Bayesian support vector machines.
 
-The names below and the modules ``active``, ``adversarial``, ``distributed``, ``kernels``,
-``metrics``, ``nn``, ``plotting``, ``report`` and ``tables`` are the public interface.
+The names below and the modules ``active``, ``adversarial``, ``distributed``, ``extending``,
+``kernels``, ``metrics``, ``nn``, ``plotting``, ``report`` and ``tables`` are the public interface.
 Modules and attributes that begin with an underscore may change without notice.
 """
 

@@ -46,14 +46,3 @@ def lazy_package(
         return sorted({*vars(sys.modules[package]), *home})
 
     return sorted(home), get, names
-
-
-def lazy_names(
-    namespace: dict[str, Any], home: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package that lists its names in ``__all__`` itself."""
-    exports: dict[str, list[str]] = {}
-    for name, module in home.items():
-        exports.setdefault(module, []).append(name)
-    _, get, names = lazy_package(namespace["__name__"], exports)
-    return get, names

@@ -251,7 +251,7 @@ class BayesianSVC(AddsRows, LatentClassifier):
 # --- Constructor and fitting of the estimators built on the binary hinge.
 
 
-class FitsHinge(AddsRows):
+class FitsHinge:
     """Arguments and fitting that one binary function and one for every class share.
 
     Estimators say in ``_member`` what they fit; :class:`BinaryBayesianSVC`
@@ -316,7 +316,7 @@ class FitsHinge(AddsRows):
 # --- The binary Bayesian support vector machine as a scikit-learn classifier.
 
 
-class BinaryBayesianSVC(FitsHinge, LatentClassifier):
+class BinaryBayesianSVC(FitsHinge, AddsRows, LatentClassifier):
     """Binary kernel Bayesian support vector machine.
 
     One Gaussian-process decision function under the hinge, read as a
@@ -425,7 +425,7 @@ class BinaryBayesianSVC(FitsHinge, LatentClassifier):
 # --- One binary Bayesian support vector machine per class, trained together.
 
 
-class OneVsRestBayesianSVC(FitsHinge, LatentClassifier):
+class OneVsRestBayesianSVC(FitsHinge, AddsRows, LatentClassifier):
     """One binary Bayesian support vector machine per class, in one batched computation.
 
     The rival that Wistuba and Rawat (2018) compare their model with. All

@@ -15,11 +15,10 @@ from bayesvm.active._shortlist import (
     TOLERANCE,
     best_first,
     can_screen,
+    independent_bound,
     integrated_bound,
     screened,
     top,
-    top_by_variation_ratio,
-    variation_ratio_bounds,
 )
 from tests.active.problems import blobs, moons, random_moments
 
@@ -29,7 +28,7 @@ from tests.active.problems import blobs, moons, random_moments
 @pytest.mark.parametrize("scale", [0.1, 1.0, 6.0])
 def test_bounds_hold(spread, n_classes, scale):
     mean, variance = random_moments(400, n_classes, spread, scale=scale)
-    lower, upper = variation_ratio_bounds(mean, variance)
+    lower, upper = (b.numpy() for b in independent_bound(torch.as_tensor(mean), torch.as_tensor(variance)))
     exact = 1 - argmax_probability(torch.as_tensor(mean), torch.as_tensor(variance), 1000).amax(1).numpy()
     # the reference ends at six standard deviations, which leaves 2e-9
     assert (lower <= exact + 2e-9).all()
@@ -40,7 +39,7 @@ def test_bounds_hold(spread, n_classes, scale):
 
 def test_bounds_of_two_classes_are_exact():
     mean, variance = random_moments(300, 2, 3.0)
-    lower, upper = variation_ratio_bounds(mean, variance)
+    lower, upper = (b.numpy() for b in independent_bound(torch.as_tensor(mean), torch.as_tensor(variance)))
     np.testing.assert_allclose(lower, upper, atol=1e-14)
     np.testing.assert_allclose(lower, variation_ratio_scores(mean, variance), atol=1e-7)
 
@@ -62,25 +61,6 @@ def test_where_deviations_differ_much_the_integral_gives_way_to_the_bound():
     F, s2 = torch.as_tensor(mean), torch.as_tensor(variance)
     exact = 1 - argmax_probability(F, s2, 4000).amax(1)
     assert (integrated_bound(F, s2) + TOLERANCE >= exact).all()
-
-
-@pytest.mark.parametrize("k", [1, 7, 300])
-@pytest.mark.parametrize("n_classes", [2, 3, 10])
-@pytest.mark.parametrize("scale", [0.05, 3.0])
-def test_the_shortlist_has_the_best_rows(k, n_classes, scale):
-    mean, variance = random_moments(4000, n_classes, 1.6, seed=k, scale=scale)
-    rows, ratios = top_by_variation_ratio(mean, variance, k)
-    every = variation_ratio_scores(mean, variance)
-    np.testing.assert_array_equal(rows, top(every, k))
-    np.testing.assert_array_equal(ratios, every[rows])
-
-
-def test_the_shortlist_skips_what_may_not_be_chosen():
-    mean, variance = random_moments(500, 3, 1.5)
-    eligible = np.zeros(500, dtype=bool)
-    eligible[[3, 77, 400]] = True
-    rows, _ = top_by_variation_ratio(mean, variance, 5, eligible=eligible)
-    assert set(rows) == {3, 77, 400}
 
 
 def test_top_by_hand_and_by_lot():
@@ -223,8 +203,3 @@ def test_no_row_may_be_chosen():
     model = BayesianSVC(n_inducing=4, local=False, hyperparameters="fixed", random_state=0).fit(X, y)
     rows, ratios = screened(model, X, 2, np.zeros(len(X), dtype=bool))
     assert rows.size == ratios.size == 0
-
-
-def test_no_row_is_no_question():
-    with pytest.raises(ValueError, match="at least one row"):
-        top_by_variation_ratio([[1.0, 0.0]], [[1.0, 1.0]], 0)

@@ -29,7 +29,6 @@ from torch import Tensor
 from bayesvm._core.likelihoods.base import dealt
 from bayesvm._model import LoadedModel
 from bayesvm._threads import crew
-from bayesvm.active._scores import checked_moments, variation_ratio_scores
 
 FloatArray = npt.NDArray[np.floating]
 IntArray = npt.NDArray[np.int64]
@@ -106,18 +105,6 @@ def integrated_bound(F: Tensor, s2: Tensor, rough: bool = False) -> Tensor:
     return loses
 
 
-def variation_ratio_bounds(mean: Any, variance: Any) -> tuple[FloatArray, FloatArray]:
-    """Lower and upper bounds of the variation ratio of each row, from one normal probability per class."""
-    mean, variance = checked_moments(mean, variance)
-    lower, upper = np.empty(len(mean)), np.empty(len(mean))
-    with torch.no_grad():
-        for start in range(0, len(mean), _BLOCK_ROWS):
-            rows = slice(start, start + _BLOCK_ROWS)
-            found = independent_bound(torch.as_tensor(mean[rows]), torch.as_tensor(variance[rows]))
-            lower[rows], upper[rows] = found[0].numpy(), found[1].numpy()
-    return lower, upper
-
-
 def best_first(
     rows: IntArray,
     upper: FloatArray,
@@ -156,47 +143,6 @@ def best_first(
         size = 2 * size
     chosen = top(scores, k, rng)
     return rows[chosen], scores[chosen]
-
-
-def top_by_variation_ratio(
-    mean: Any,
-    variance: Any,
-    k: int,
-    *,
-    eligible: npt.NDArray[np.bool_] | None = None,
-    rng: np.random.Generator | None = None,
-) -> tuple[IntArray, FloatArray]:
-    """The k rows with the largest variation ratio, and these ratios.
-
-    Parameters
-    ----------
-    mean, variance : array-like of shape (n_rows, n_classes)
-    k : int
-    eligible : ndarray of bool or None
-        Rows that may be chosen; None: all.
-    rng : Generator or None
-        Decides between equal rows.
-
-    Returns
-    -------
-    rows, ratios : ndarray of shape (min(k, number eligible),)
-        Best first.
-    """
-    if k < 1:
-        raise ValueError(f"k={k!r} is not valid; ask for at least one row")
-    mean, variance = checked_moments(mean, variance)
-    lower, upper = variation_ratio_bounds(mean, variance)
-    allowed = np.arange(len(mean)) if eligible is None else np.flatnonzero(eligible)
-    lower, upper = lower[allowed], upper[allowed]
-    floor = np.partition(lower, lower.size - k)[lower.size - k] if k < lower.size else -np.inf
-    rows = allowed[upper >= floor]
-    bound = np.empty(rows.size)
-    with torch.no_grad():
-        for start in range(0, rows.size, _BLOCK_ROWS):
-            some = rows[start : start + _BLOCK_ROWS]
-            F, s2 = (torch.as_tensor(a[some]).float() for a in (mean, variance))
-            bound[start : start + _BLOCK_ROWS] = integrated_bound(F, s2).numpy() + TOLERANCE
-    return best_first(rows, bound, lambda i: variation_ratio_scores(mean[i], variance[i]), k, rng)
 
 
 # --- Large pools: the best rows under a fitted model, most rows seen only from afar.

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bayesvm._core.elbo import elbo
 from bayesvm._core.kernels import RBF, Params
-from bayesvm._core.sites import ridge_statistics
+from bayesvm._core.sites import ridge_statistics, ridge_target
 from bayesvm.nn._bound import (
     BatchTerms,
     Draw,
@@ -217,8 +217,7 @@ class BayesianSVMHead(nn.Module):
             self.points.copy_(_first_points(X, self.n_inducing, self.seed))
             if y is not None:
                 A = whitened(self.kernel, self._params(), self.points, X, self._factor()).A
-                one_hot = nn.functional.one_hot(from_all(y), self.n_classes).to(X.dtype)
-                target = 2.0 * (one_hot - 1.0 / self.n_classes)
+                target = ridge_target(from_all(y), self.n_classes, True, X)
                 self._state.start(*ridge_statistics(A, target, A.new_ones(A.shape[0])))
             if isinstance(self.q, LazyPosterior):
                 self.q.wake(self._draw(0))
