@@ -34,7 +34,7 @@ def main() -> None:
         print(f"report: {report.stat().st_size // 1000} kB")
         model = bayesvm.load(model_file)
 
-    answers = predict_table(model, fit.table, max_error=0.01)
+    answers = predict_table(model, fit.table, max_error=0.1)
     print(f"{answers['ask_a_person'].sum()} of {len(answers)} rows for a person; the least sure:")
     least_sure = answers.nsmallest(3, "probability")
     print(least_sure[["prediction", "probability", "epistemic"]].round(3).to_string())

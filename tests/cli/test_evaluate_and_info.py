@@ -1,5 +1,7 @@
 """``bayesvm evaluate`` and ``bayesvm info``, of models from tables and of others."""
 
+import re
+
 import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
@@ -27,12 +29,13 @@ def plain(here):
 
 
 def test_evaluate(bayesvm, model, workshop):
-    answer = bayesvm("evaluate", model, workshop / "new.csv")
+    answer = bayesvm("evaluate", model, workshop / "new.csv", "--abstain", 0.1)
     assert (answer.status, answer.err) == (0, "")
     for words in ("How good", "new table, 40 rows", "accuracy", "log-loss", "Brier", "calibration error"):
         assert words in answer.out
     assert "is cow" in answer.out
     assert "said cow" in answer.out
+    assert re.search(r"answers at 10 % error +100 %, right in", answer.out)
     facts = bayesvm("evaluate", model, workshop / "new.csv", "--json", "--abstain", 0.1).json
     expected = evaluate_table(library.load(model), read_table(workshop / "new.csv"))
     assert facts["accuracy"]["value"] == expected.accuracy.value
@@ -40,6 +43,20 @@ def test_evaluate(bayesvm, model, workshop):
     assert facts["confusion"] == expected.confusion.tolist()
     assert facts["abstention"]["max_error"] == 0.1
     assert facts["notes"] == []
+
+
+def test_evaluate_says_which_rates_the_held_out_rows_are_too_few_for(bayesvm, model, workshop):
+    """One error in twenty is the usual rate; the 24 rows held out do not support it."""
+    why = (
+        "at least 45 rows to judge by, so no row is answered; the smallest rate that 24 can promise is 0.0915"
+    )
+    answer = bayesvm("evaluate", model, workshop / "new.csv")
+    assert re.search(r"answers at 5 % error +none", answer.out)
+    assert why in answer.err
+    facts = bayesvm("evaluate", model, workshop / "new.csv", "--json").json
+    assert facts["abstention"]["max_error"] == 0.05
+    assert (facts["abstention"]["threshold"], facts["abstention"]["answered"]) == (None, 0.0)
+    assert [why in note for note in facts["notes"]] == [True]
 
 
 def test_labels_never_seen_are_counted(bayesvm, model, workshop, here):

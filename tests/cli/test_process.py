@@ -91,11 +91,14 @@ def test_usage_errors():
     assert answer.stderr == "bayesvm: Missing argument 'MODEL'. See 'bayesvm predict --help'.\n"
 
 
-@pytest.mark.parametrize("package", ["typer", "skrub", "pandas"])
-def test_missing_packages_are_named(package, tmp_path):
+@pytest.mark.parametrize(
+    ("package", "command"), [("typer", "fit"), ("skrub", "fit"), ("pandas", "fit"), ("pandas", "predict")]
+)
+def test_missing_packages_are_named(package, command, tmp_path):
     answer = python(
         f"import os, sys; sys.modules[{package!r}] = None; os.chdir({str(tmp_path)!r})\n"
-        "sys.argv = ['bayesvm', 'fit']; from bayesvm._cli import main; main()"
+        f"sys.argv = ['bayesvm', {command!r}, *{['m.skops'] * (command == 'predict')}]\n"
+        "from bayesvm._cli import main; main()"
     )
     assert (answer.returncode, answer.stdout) == (2, "")
     assert re.fullmatch(rf"bayesvm: .*need.* {package}: pip install 'bayesvm\[cli\]'\n", answer.stderr)

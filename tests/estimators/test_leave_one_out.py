@@ -53,7 +53,7 @@ def test_weights_of_classes_are_no_copies(noisy):
 def test_all_rows_twice_is_weight_two(noisy):
     X, y = (a[:200] for a in noisy)
     settings = {"hyperparameters": "fixed", "n_inducing": 16, "random_state": 0}
-    with pytest.warns(RepeatedRowsWarning, match="200 of 400 rows are copies"):
+    with pytest.warns(RepeatedRowsWarning, match="200 of 400 rows are exact copies"):
         twice = BayesianSVC(**settings).fit(np.repeat(X, 2, 0), np.repeat(y, 2))
     weighted = BayesianSVC(**settings).fit(X, y, np.full(200, 2.0))
     assert np.array_equal(twice.loo_proba_[::2], weighted.loo_proba_)

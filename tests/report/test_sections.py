@@ -88,23 +88,22 @@ def test_probabilities_no_better_than_the_class_frequencies_are_said_so_at_the_t
 
 @pytest.fixture
 def right_from(penguins, monkeypatch):
-    """The penguins after rows were held out that either model answers rightly from some confidence on."""
+    """The penguins with a model that answers rightly from some confidence on."""
 
-    def fit(first, final):
+    def fit(limit):
         sure, one = np.minimum(np.linspace(0.5, 1.1, 1200), 1.0), np.ones(1200)
-        for pipeline, limit in ((penguins.heldout_pipeline, first), (penguins.pipeline, final)):
-            rows = LeftOut(sure, (sure >= limit).astype(float), sure, one, one)
-            monkeypatch.setattr(pipeline["columns"], "calibration_", tuple(rows))
-        thresholds = [abstention_threshold(p, 0.05) for p in (penguins.heldout_pipeline, penguins.pipeline)]
-        np.testing.assert_allclose(thresholds, [first, final], atol=0.05)
-        return penguins, *thresholds
+        rows = LeftOut(sure, (sure >= limit).astype(float), sure, one, one)
+        monkeypatch.setattr(penguins.pipeline["columns"], "calibration_", tuple(rows))
+        threshold = abstention_threshold(penguins.pipeline, 0.05)
+        assert threshold == pytest.approx(limit, abs=0.05)
+        return penguins, threshold
 
     return fit
 
 
 def test_figures_of_the_top_come_from_the_same_rows(right_from):
     held = right_and_wrong(60, 6, sure=0.9)
-    penguins, limit, _ = right_from(0.8, 0.7)
+    penguins, limit = right_from(0.8)
     for threshold, share in ((limit - 1e-9, "0 %"), (limit + 1e-9, "100 %")):
         proba = np.where(held.proba > 0.5, threshold, 1 - threshold)
         fit = replace(penguins, heldout=replace(held, proba=proba))
@@ -252,8 +251,7 @@ def test_abstention_tells_what_the_model_would_do(right_from):
     lead = plain(section.lead)
     assert lead.startswith("Asked for at most 5 % errors it answers")
     assert lead.endswith(
-        "The rate is an aim, from held-out rows that a model like this one had not seen: new rows may have "
-        "more errors."
+        "The rate is an aim, from rows that models like this one had not seen: new rows may have more errors."
     )
 
 
@@ -263,19 +261,18 @@ def test_without_held_out_rows_training_rows_decide(nothing_held_out):
     assert threshold < 1
     kept = nothing_held_out.leave_one_out.proba.max(1) >= threshold
     assert section.offers[2].outcome.endswith(f" of {kept.sum()}")
-    assert "The rate is an aim, from training rows that a model like this one had not seen" in section.lead
+    assert "The rate is an aim, from rows that models like this one had not seen" in section.lead
 
 
-def test_a_rate_that_too_few_held_out_rows_support_is_not_offered(penguins):
-    offers = abstention_section(penguins, 0.02).offers[:2]  # 230 and 114 rows without an error; there are 67
+def test_a_rate_that_too_few_rows_support_is_not_offered(penguins):
+    offers = abstention_section(penguins, 0.002).offers[:2]  # 1151 and 230 rows without an error, of 333
     assert {(offer.sure, offer.answered, offer.outcome) for offer in offers} == {("–", "0\u00a0%", "–")}
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_held_out_rows_are_answered_by_the_threshold_of_their_own_model(right_from, answers):
-    """The final model has another threshold, which neither dot nor sentences may use for these rows."""
-    penguins, own, final = right_from(0.7, 0.9) if answers else right_from(0.9, 0.7)
-    between = (own + final) / 2  # answered by one of the two only
+def test_held_out_rows_are_answered_by_the_threshold_of_the_model(right_from, answers):
+    penguins, limit = right_from(0.7 if answers else 0.9)
+    between = 0.8
 
     def section(n_rows):
         held = right_and_wrong(n_rows, 0)

@@ -25,8 +25,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-# Error rate that is shown if none is asked for.
-USUAL_ERROR = 0.05
+# Error rates of which the first that can be kept is shown if none is asked for.
+USUAL_ERRORS = (0.05, 0.1, 0.2)
 
 Task = Callable[[], int]
 
@@ -152,7 +152,7 @@ def evaluate(
     abstain: Annotated[
         float,
         typer.Option(metavar="SHARE", help="Show what the model answers if at most this share may be wrong."),
-    ] = USUAL_ERROR,
+    ] = USUAL_ERRORS[0],
     as_json: AsJson = False,
 ) -> Task:
     """Evaluate a model on a table with known labels."""

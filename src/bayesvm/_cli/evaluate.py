@@ -63,7 +63,7 @@ def evaluate_command(model: Path, table: Path | None, max_error: float, as_json:
     ]
     if evaluation.n_unlabelled:
         left_out.append((count_of(evaluation.n_unlabelled, "row"), f"without {loaded.columns.target}"))
-    quality_section = quality([evaluation], [threshold], max_error)
+    quality_section = quality([evaluation], threshold, max_error)
     print_sections([quality_section, confusions(evaluation), Section("Left out", left_out)])
     print_notes(notes)
     return DONE

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesvm._cli import DONE, INTERRUPTED
-from bayesvm._cli.app import USUAL_ERROR, check_place, check_share
+from bayesvm._cli.app import USUAL_ERRORS, check_place, check_share
 from bayesvm._cli.terminal import (
     MOST_SHOWN,
     FitProgress,
@@ -63,7 +63,6 @@ def fit_command(options: FitOptions) -> int:
     """Fit, save, report and summarise."""
     if options.abstain is not None:
         check_share("--abstain", options.abstain)
-    max_error = USUAL_ERROR if options.abstain is None else options.abstain
     model_path, report_path = _outputs(options)
     saved = False
     try:
@@ -96,6 +95,7 @@ def fit_command(options: FitOptions) -> int:
                 raise KeyboardInterrupt
             steps.start("Looking for pitfalls")
             pitfalls = find_pitfalls(fit.table.drop(columns=list(options.ignore)), target)
+            max_error = options.abstain or _attainable_error(fit)
             if report_path is not None:
                 steps.start("Writing the report")
                 write_report(
@@ -155,6 +155,12 @@ def _outputs(options: FitOptions) -> tuple[Path, Path | None]:
     return model, report
 
 
+def _attainable_error(fit: TableFit) -> float:
+    """The smallest usual error rate at which some row is answered; the usual one if there is none."""
+    attained = (e for e in USUAL_ERRORS if math.isfinite(fit.abstention_threshold(e)))
+    return next(attained, USUAL_ERRORS[0])
+
+
 # --- Summary of a fit.
 
 
@@ -188,12 +194,12 @@ class FitSummary:
 
         fit = self.fit
         judged = fit.evaluations
-        thresholds = [fit.abstention_threshold(evaluation, self.max_error) for evaluation in judged]
+        threshold = fit.abstention_threshold(self.max_error)
         pitfalls = [(pitfall.severity, " ".join(pitfall.title.split())) for pitfall in self.pitfalls]
         return [
             Section("Data", self._data()),
-            quality(judged, thresholds, self.max_error),
-            Section("Promise", self._promise(thresholds[0])),
+            quality(judged, threshold, self.max_error),
+            Section("Promise", self._promise(threshold)),
             Section("Beware", pitfalls[:MOST_SHOWN]),
             Section("What matters", relevance_rows(column_relevance(fit.pipeline))),
             Section("Written", self._files()),
@@ -210,7 +216,7 @@ class FitSummary:
         fit = self.fit
         columns = fit.pipeline["columns"]
         best_judged = fit.judged
-        threshold = fit.abstention_threshold(best_judged, self.max_error)
+        threshold = fit.abstention_threshold(self.max_error)
         counts = zip(columns.classes_, columns.class_counts_, strict=True)
         return {
             "table": self.source,

@@ -213,10 +213,10 @@ _MOST_CONFUSIONS = 10
 _LEAST_RELEVANCE = 0.005
 
 
-def quality(judged: Sequence[Evaluation], thresholds: Sequence[float], max_error: float) -> Section:
-    """Figures of one or more evaluations side by side, each with its model's abstention threshold."""
+def quality(judged: Sequence[Evaluation], threshold: float, max_error: float) -> Section:
+    """Figures of one or more evaluations side by side; rows are answered from the threshold on."""
     answers = []
-    for evaluation, threshold in zip(judged, thresholds, strict=True):
+    for evaluation in judged:
         share, right = evaluation.answered(threshold)
         answers.append(f"{percent(share)}, right in {percent(right.value)}" if right else "none")
     rows: list[Row] = [

@@ -37,7 +37,7 @@ def headline(
     """
     verdict = verdict_of(fit)
     judged = verdict.judged
-    answered = judged.answered(fit.abstention_threshold(judged, max_error))[0]
+    answered = judged.answered(fit.abstention_threshold(max_error))[0]
     rows = "held-out rows" if judged is fit.heldout else "rows, each left out in turn,"
     now = datetime.datetime.now()
     alarms = [pitfall for pitfall in pitfalls if pitfall.severity == "alarm"]

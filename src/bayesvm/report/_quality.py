@@ -338,7 +338,7 @@ def abstention_section(fit: TableFit, max_error: float) -> SimpleNamespace:
     """Accuracy against coverage, with the threshold for an error rate."""
     judged = for_details(fit)
     allowed = sorted({max_error, *USUAL_ERRORS})
-    offers = {error: fit.abstention_threshold(judged, error) for error in allowed}
+    offers = {error: fit.abstention_threshold(error) for error in allowed}
     threshold = offers[max_error]
     lead = _abstention_lead(fit, max_error, offers)
     curve = accuracy_coverage_curve(judged.labels, judged.proba, labels=judged.classes)
@@ -380,7 +380,7 @@ def _abstention_lead(fit: TableFit, max_error: float, offers: dict[float, float]
     if fit.heldout is None or judged is fit.heldout:
         lead = f"{lead}; by {judged.rows_in_words} {_outcome(judged, threshold)} of its answers were wrong"
     else:
-        apart = _held_out(fit.heldout, fit.abstention_threshold(fit.heldout, max_error))
+        apart = _held_out(fit.heldout, threshold)
         lead = f"{lead}. The model that had not seen the held-out rows answered {apart}"
     return f"{lead}. {_standing(fit)}"
 
@@ -389,8 +389,8 @@ def _standing(fit: TableFit) -> str:
     """Whether a rate is a promise or an aim."""
     if not fit.promises:
         return (
-            f"The rate is an aim, from {'training' if fit.heldout is None else 'held-out'} rows that a model "
-            "like this one had not seen: new rows may have more errors."
+            "The rate is an aim, from rows that models like this one had not seen: new rows may have more "
+            "errors."
         )
     return (
         f"The rate is a promise: answers to new rows like these keep it, with probability {PROMISED_WITH:g} "

@@ -20,7 +20,8 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from bayesvm._judgement import NothingLearnedWarning, TooFewRowsWarning, rows_needed
+from bayesvm._judgement import LeftOut, NothingLearnedWarning, TooFewRowsWarning, rows_needed
+from bayesvm._svc import BayesianSVC
 from bayesvm.tables._columns import TableColumns, class_labels, named_columns
 from bayesvm.tables._evaluation import HELD_OUT, LEAVE_ONE_OUT, Evaluation
 from bayesvm.tables._exceptions import TableError, TableWarning, closest
@@ -107,19 +108,9 @@ class TableFit:
         """Whether held-out rows promise error rates of the answers of ``pipeline``."""
         return bool(self.pipeline["columns"].promises_)
 
-    def abstention_threshold(self, evaluation: Evaluation, max_error: float) -> float:
-        """Confidence below which a row goes to a person, by the model that ``evaluation`` judges.
-
-        Parameters
-        ----------
-        evaluation : Evaluation
-            ``heldout``, which is of a model of its own, or any other of
-            ``pipeline``.
-        max_error : float
-            Error rate to keep among the answered rows.
-        """
-        judged = self.heldout_pipeline if evaluation is self.heldout else None
-        return abstention_threshold(judged or self.pipeline, max_error)
+    def abstention_threshold(self, max_error: float) -> float:
+        """Confidence below which ``pipeline`` hands a row to a person to keep an error rate."""
+        return abstention_threshold(self.pipeline, max_error)
 
 
 def fit_table(
@@ -195,7 +186,7 @@ def fit_table(
             pipeline["columns"].calibration_ = tuple(heldout.left_out)
             if max_error is None and not pipeline["model"].interrupted_:
                 pipeline, rows = job.fit(everything), everything
-                pipeline["columns"].calibration_ = tuple(heldout.left_out)
+                pipeline["columns"].calibration_ = tuple(_judges(pipeline, heldout))
         except KeyboardInterrupt:
             pipeline["model"].interrupted_ = True
     else:
@@ -281,6 +272,15 @@ class _Job:
     def evaluation(self, proba: Any, rows: IntArray, pipeline: Pipeline, origin: str) -> Evaluation:
         counts = np.asarray(pipeline["columns"].class_counts_)
         return Evaluation(pipeline.classes_, self.labels[rows], proba, rows, origin, counts)
+
+
+def _judges(pipeline: Pipeline, heldout: Evaluation) -> LeftOut:
+    """Rows by which a model that has learned from all of them sets its thresholds.
+
+    All, left out in turn, if it remembers all: that is five times as many as were held out.
+    """
+    model: BayesianSVC = pipeline["model"]
+    return model.left_out() if model.memory_.precision is None else heldout.left_out
 
 
 def _figures(evaluation: Evaluation) -> dict[str, Any]:

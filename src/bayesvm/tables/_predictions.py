@@ -92,9 +92,10 @@ PROMISED_WITH = 0.9
 def abstention_threshold(pipeline: Pipeline, max_error: float) -> float:
     """Confidence below which a row goes to a person (eq. 6.16); infinity: every row.
 
-    Rows that :func:`bayesvm.tables.fit_table` held out decide: with
-    ``max_error`` exactly, as the model has not learned from them, otherwise
-    approximately. If there were none, training rows do, left out.
+    Of a model from :func:`bayesvm.tables.fit_table` with ``max_error`` the
+    rows held out decide, from which it has not learned: that is exact. Of
+    others training rows do, left out, or rows held out from a first fit where
+    not all training rows are remembered: that is approximate.
     """
     if not 0.0 < max_error < 1.0:
         raise ValueError(f"max_error={max_error!r} is not valid; it must lie between 0 and 1")
@@ -109,10 +110,9 @@ def cannot_promise(pipeline: Pipeline, max_error: float) -> str:
     if math.isfinite(abstention_threshold(pipeline, max_error)):
         return ""
     n = _judging(pipeline)[1].n_rows
-    rows = "rows held out" if calibration_of(pipeline) is not None else "training rows, left out,"
     return too_few_rows(n, max_error, PROMISED_WITH) or (
-        f"max_error={max_error:g} cannot be promised, so no row is answered: of the {n:.0f} {rows} too many "
-        "are answered wrongly, even among as many of the surest as a promise takes"
+        f"max_error={max_error:g} cannot be promised, so no row is answered: of the {n:.0f} rows it would "
+        "rest on too many are answered wrongly, even among as many of the surest as a promise takes"
     )
 
 
