@@ -271,7 +271,7 @@ def test_a_rate_that_too_few_rows_support_is_not_offered(penguins):
 
 @pytest.mark.parametrize("answers", [True, False])
 def test_held_out_rows_are_answered_by_the_threshold_of_the_model(right_from, answers):
-    penguins, limit = right_from(0.7 if answers else 0.9)
+    penguins, _ = right_from(0.7 if answers else 0.9)
     between = 0.8
 
     def section(n_rows):

@@ -379,7 +379,9 @@ def test_enough_rows_may_have_too_many_errors_to_promise(promising, table, monke
     columns = promising.pipeline["columns"]
     one, right = np.ones(300), (np.arange(300) % 5 > 0).astype(float)
     monkeypatch.setattr(columns, "calibration_", tuple(LeftOut(0.9 * one, right, 0.9 * one, one, one)))
-    with pytest.warns(TooFewRowsWarning, match=r"of the 300 rows it would rest on too many are answered wrongly"):
+    with pytest.warns(
+        TooFewRowsWarning, match=r"of the 300 rows it would rest on too many are answered wrongly"
+    ):
         assert predict_table(promising.pipeline, table, max_error=0.1)["ask_a_person"].all()
 
 
