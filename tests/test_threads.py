@@ -8,7 +8,7 @@ import torch
 
 from bayesvm import BayesianSVC
 from bayesvm._inference import rivals
-from bayesvm._threads import crew, one_thread
+from bayesvm._threads import one_thread, thread_workers
 from tests.estimators.data import FAST, three_blobs
 
 
@@ -23,10 +23,10 @@ def four_threads():
 def test_one_thread_for_operations_and_all_for_blocks(four_threads):
     with one_thread():
         assert torch.get_num_threads() == 1
-        with crew(3) as hands:
-            assert hands.size == 3
+        with thread_workers(3) as workers:
+            assert workers.size == 3
             assert (
-                hands.map(lambda _: (torch.get_num_threads(), torch.is_grad_enabled()), "abc")
+                workers.map(lambda _: (torch.get_num_threads(), torch.is_grad_enabled()), "abc")
                 == [(1, False)] * 3
             )
         assert torch.get_num_threads() == 1

@@ -20,7 +20,7 @@ from bayesvm._callbacks import CallbackSupportMixin, with_callbacks
 from bayesvm._compile import compile_model
 from bayesvm._compiled import CompiledPredictor
 from bayesvm._fit.fitting import can_add_rows, fit_estimator, levels_to_caller, partial_fit_estimator
-from bayesvm._fit.folds import Folds, few_beside_kernel
+from bayesvm._fit.folds import Folds, few_rows_per_parameter
 from bayesvm._fit.options import check_arguments, check_number
 from bayesvm._fit.partial_fit import Memory
 from bayesvm._fit.train import Options
@@ -380,7 +380,7 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         if method not in ("auto", "leave-one-out", "folds"):
             raise ValueError(f"{method!r} is not valid; choose 'auto', 'leave-one-out' or 'folds'")
         check_is_fitted(self)
-        if method == "folds" or (method == "auto" and few_beside_kernel(self)):
+        if method == "folds" or (method == "auto" and few_rows_per_parameter(self)):
             return self._fold_models().rows
         if not hasattr(self, "loo_unit_"):
             raise ValueError(

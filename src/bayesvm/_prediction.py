@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bayesvm._core import gaussian, linalg, predictive
 from bayesvm._core import variation_ratio as ratios
-from bayesvm._core.likelihoods.base import dealt, dealt_latents
+from bayesvm._core.likelihoods.base import per_class_latents, per_class_moments
 from bayesvm._model import LoadedModel
 
 FloatArray = npt.NDArray[np.floating]
@@ -192,7 +192,7 @@ def latent_moments(
     s2 = V + residual[:, None]
     if model.local is not None:
         F = F + model.local.mean(rows)
-    return dealt(F, s2.clamp_min(torch.finfo(s2.dtype).tiny ** 0.5))
+    return per_class_moments(F, s2.clamp_min(torch.finfo(s2.dtype).tiny ** 0.5))
 
 
 def spread_of_draws(variance: Tensor, centred: bool) -> Tensor:
@@ -272,7 +272,7 @@ def _map_draws(
         for start in range(0, X.shape[0], size):
             features = model.features(model.rows(X[start : start + size]))
             f = (model.draws @ features.A.mT).mT + features.residual.sqrt()[:, None] * nodes[:, None, :]
-            results = function(dealt_latents(f.to(torch.float64)))
+            results = function(per_class_latents(f.to(torch.float64)))
             parts.append(tuple(t.to(torch.float64).cpu().numpy() for t in results))
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 

@@ -24,10 +24,10 @@ _allowed: ContextVar[int | None] = ContextVar("allowed", default=None)
 def one_thread() -> Iterator[None]:
     """One thread for each of torch's operations, and its own setting afterwards.
 
-    A ``crew`` in between has as many hands as torch had threads.
+    A ``thread_workers`` in between has as many threads as torch had threads.
     """
     before = torch.get_num_threads()
-    token = _allowed.set(_hands())
+    token = _allowed.set(_n_threads())
     torch.set_num_threads(1)
     try:
         yield
@@ -36,7 +36,7 @@ def one_thread() -> Iterator[None]:
         _allowed.reset(token)
 
 
-def _hands() -> int:
+def _n_threads() -> int:
     return _allowed.get() or torch.get_num_threads()
 
 
@@ -47,7 +47,7 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-class Crew:
+class Workers:
     """Threads that take an item each.
 
     Attributes
@@ -72,18 +72,18 @@ def _alone() -> None:
 
 
 @contextmanager
-def crew(n_blocks: int) -> Iterator[Crew]:
+def thread_workers(n_blocks: int) -> Iterator[Workers]:
     """As many threads as torch was allowed, each of which computes alone.
 
     With blocks of ten thousand rows two were 1.6 times as fast as one; torch's own gained a tenth.
     """
-    workers = min(_hands(), n_blocks)
-    if workers < 2:
-        yield Crew(1)
+    n_workers = min(_n_threads(), n_blocks)
+    if n_workers < 2:
+        yield Workers(1)
         return
     before = torch.get_num_threads()
     try:
-        with ThreadPoolExecutor(workers, initializer=_alone) as pool:
-            yield Crew(workers, pool)
+        with ThreadPoolExecutor(n_workers, initializer=_alone) as pool:
+            yield Workers(n_workers, pool)
     finally:
         torch.set_num_threads(before)  # part of the setting is the whole process's

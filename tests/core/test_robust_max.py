@@ -9,7 +9,7 @@ import torch
 from scipy import integrate, special
 
 from bayesvm._core.likelihoods import ProperLikelihood, RobustMax
-from bayesvm._core.likelihoods.base import collected, dealt
+from bayesvm._core.likelihoods.base import collected, per_class_moments
 from tests.problems import labels, moments, normal, uniform
 
 EPSILON = 1e-3
@@ -117,7 +117,7 @@ def test_two_classes_are_one_function_of_their_difference():
     F, s2 = normal(20, 1, seed=52), uniform(20, 1, seed=53, low=0.1, high=2.0)
     assert LIKELIHOOD.n_latents(2) == 1
     closed = LIKELIHOOD.row_terms(y, F, s2)
-    general = collected(RobustMax(n_nodes=128).row_terms(y, *dealt(F, s2)))
+    general = collected(RobustMax(n_nodes=128).row_terms(y, *per_class_moments(F, s2)))
     torch.testing.assert_close(closed.value, general.value, atol=1e-5, rtol=0)
     torch.testing.assert_close(closed.slope, general.slope, atol=1e-4, rtol=0)
     torch.testing.assert_close(closed.W, general.W, atol=2e-3, rtol=0)

@@ -66,7 +66,7 @@ def test_full_batch_adam_reaches_the_coordinate_optimum():
     torch.testing.assert_close(gaussian.mean(result.ascent.q, A), gaussian.mean(best.q, A), atol=0.05, rtol=0)
 
 
-def _taught(rows):
+def _forgotten(rows):
     """A base that is not the prior."""
     prior = Natural.prior(3, rows.Lz)
     P = rows.n_inducing
@@ -76,7 +76,7 @@ def _taught(rows):
 def test_divergence_is_that_from_the_base():
     rows = classification_rows(40, 3, 6, seed=6)
     q = settle(rows, RULES[0], 3, steps=3)
-    p = gaussian.from_natural(*_taught(rows))
+    p = gaussian.from_natural(*_forgotten(rows))
     (ours, _), (prior, _) = (_estimate(rows, RULES[0], q, torch.arange(40), p=x) for x in (p, None))
     difference = gaussian.kl(q, p) - gaussian.kl(q, gaussian.prior(3, 6, q.m))
     assert ours - prior == pytest.approx(-float(difference.sum()), abs=1e-9)
@@ -85,10 +85,10 @@ def test_divergence_is_that_from_the_base():
 
 def test_what_earlier_rows_taught_takes_the_place_of_the_prior():
     rows = classification_rows(40, 3, 5, seed=7)
-    taught = _taught(rows)
-    best = coordinate.ascend(rows, RULES[0], taught, taught, 200, 1e-7, silent)
+    forgotten = _forgotten(rows)
+    best = coordinate.ascend(rows, RULES[0], forgotten, forgotten, 200, 1e-7, silent)
     settings = Settings(rate=0.05, batch_size=40, max_iter=500, tol=-1.0)
-    task = Task(rows, Member(RULES[0].likelihood, RULES[0]), taught, taught, settings)
+    task = Task(rows, Member(RULES[0].likelihood, RULES[0]), forgotten, forgotten, settings)
     found = adam.METHOD.run(task, silent).ascent
     assert found.curve[-1] == pytest.approx(best.curve[-1], abs=0.02)
     torch.testing.assert_close(found.q.m, best.q.m, atol=0.05, rtol=0)

@@ -89,8 +89,8 @@ def test_rows_that_say_nothing_leave_the_prior():
 def test_what_earlier_rows_taught_takes_the_place_of_the_prior():
     rows = only_row(1.0, 1, 1.0, classification_rows(8, 2, 4, seed=5))
     task = task_of(rows, BinaryHinge(), 1, fitc=True, **LONG)
-    taught = Natural(4.0 * task.base.precision, task.base.linear + 2.0)
-    f = chains_of(elliptical.METHOD, task._replace(base=taught, start=taught)).f.flatten()
+    forgotten = Natural(4.0 * task.base.precision, task.base.linear + 2.0)
+    f = chains_of(elliptical.METHOD, task._replace(base=forgotten, start=forgotten)).f.flatten()
     grid = torch.linspace(-4, 6, 100_001, dtype=torch.float64)
     density = torch.exp(-2.0 * grid**2 + 2.0 * grid - 2.0 * (1.0 - grid).clamp_min(0.0))
     mean = float((grid * density).sum() / density.sum())

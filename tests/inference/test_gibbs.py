@@ -114,8 +114,8 @@ def test_what_earlier_rows_taught_takes_the_place_of_the_prior():
     """A Gaussian site in the base is the same as one more precision in quadrature."""
     rows = only_row(1.0, 1, 1.0, classification_rows(8, 2, 4, seed=5))
     task = task_of(rows, BinaryHinge(), 1, fitc=True, **LONG)
-    taught = Natural(4.0 * task.base.precision, task.base.linear)
-    _, sd = moments(chains_of(gibbs.METHOD, task._replace(base=taught, start=taught)))
+    forgotten = Natural(4.0 * task.base.precision, task.base.linear)
+    _, sd = moments(chains_of(gibbs.METHOD, task._replace(base=forgotten, start=forgotten)))
     assert sd[0, 0] == pytest.approx(one_dimensional(0.25, 1, 1.0)[1], rel=0.05)
 
 

@@ -243,10 +243,10 @@ def test_a_rate_that_is_too_large_ends_where_numbers_were_last_good():
 def test_what_earlier_rows_taught_takes_the_place_of_the_prior():
     rows = classification_rows(40, 3, 5, seed=12)
     prior = Natural.prior(3, rows.Lz)
-    taught = prior.plus(2.0 * prior.precision, 0.3 * torch.ones(3, 5).double())
-    best = coordinate.ascend(rows, AllRivals(Softmax()), taught, taught, 200, 1e-7, silent)
+    forgotten = prior.plus(2.0 * prior.precision, 0.3 * torch.ones(3, 5).double())
+    best = coordinate.ascend(rows, AllRivals(Softmax()), forgotten, forgotten, 200, 1e-7, silent)
     settings = Settings(natural_rate=0.5, max_iter=60, tol=-1.0)
-    found = ascend(rows, AllRivals(Softmax()), taught, taught, settings, silent).ascent
+    found = ascend(rows, AllRivals(Softmax()), forgotten, forgotten, settings, silent).ascent
     assert found.curve[-1] == pytest.approx(best.curve[-1], abs=1e-3)
     torch.testing.assert_close(found.q.m, best.q.m, atol=5e-3, rtol=0)
 

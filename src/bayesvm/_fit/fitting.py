@@ -144,7 +144,7 @@ def store(e: Any, attributes: dict[str, Any], trained: Trained, stopped: bool) -
             else f"the draws say too little about the model without one row, for {rows}"
         )
         warn(f"{why}; their leave-one-out probabilities, and what follows from them, are rough", UserWarning)
-    if not trained.ascent.foretells:
+    if not trained.ascent.loo_valid:
         warn(
             "training ended far from the optimum for this kernel, so leave-one-out is not available, and "
             "abstain hands every row to a person; raise max_iter, or change learning_rate",

@@ -22,7 +22,7 @@ FOLDS = 10
 _ROWS_PER_PARAMETER = 4
 
 
-def few_beside_kernel(e: Any) -> bool:
+def few_rows_per_parameter(e: Any) -> bool:
     """Whether a fitted estimator has all rows at hand, and few beside what its kernel learned from them."""
     if not has_all_rows(e) or getattr(e, "hyperparameters", "") == "fixed":
         return False

@@ -20,7 +20,7 @@ from bayesvm._core.gaussian import Natural
 from bayesvm._core.kernels.base import Kernel, Params
 from bayesvm._core.kernels.compose import deviation_scales
 from bayesvm._core.leave_one_out import cavity
-from bayesvm._core.likelihoods.base import Likelihood, dealt, expected
+from bayesvm._core.likelihoods.base import Likelihood, expected, per_class_moments
 from bayesvm._core.linalg import NotPositiveDefiniteError
 from bayesvm._core.predictive import log_softmax_pairwise
 from bayesvm._core.sites import dense_statistics, posterior_moments, ridge_sites, ridge_target
@@ -258,7 +258,7 @@ def _score(
     objective = options.bound_weight * bound
     if options.loo_weight:
         left = cavity(F, V, W * unit, G * unit)
-        F_loo, s2_loo = dealt(left.F, left.V + residual[:, None])
+        F_loo, s2_loo = per_class_moments(left.F, left.V + residual[:, None])
         log_p = log_softmax_pairwise(F_loo, s2_loo, log_T.exp()).gather(1, y[:, None])[:, 0]
         objective = objective + options.loo_weight * torch.dot(weight, log_p)
     with torch.no_grad():

@@ -15,7 +15,7 @@ from bayesvm._core.chains import RELIABLE_SHAPE, Chains, resampled, smoothed_wei
 from bayesvm._core.grouping import grouped_pairs
 from bayesvm._core.leave_one_out import MIN_REMAINING, Cavity, cavity
 from bayesvm._core.likelihoods import ProperLikelihood
-from bayesvm._core.likelihoods.base import dealt, dealt_latents
+from bayesvm._core.likelihoods.base import per_class_latents, per_class_moments
 from bayesvm._core.predictive import expected_softmax, normal_nodes, softmax_of_draws
 from bayesvm._fit import defaults
 from bayesvm._fit.groups import without_groups
@@ -158,7 +158,7 @@ def _from_sites(
             left = Cavity(*(column[block.rows] for column in joint))
         F = left.F if local is None else left.F + local.mean_without_self(rows, block.rows)
         F = F if short is None else short.on_equal_terms(F, block, unit[:, 0])
-        out.F[block.rows], out.s2[block.rows] = dealt(F, left.V + residual[:, None])
+        out.F[block.rows], out.s2[block.rows] = per_class_moments(F, left.V + residual[:, None])
         out.remaining[block.rows] = left.remaining.amin(1)
     return out
 
@@ -183,9 +183,9 @@ def _from_draws(rows: TrainingRows, chains: Chains) -> LeaveOneOut:
         if not chains.fitc:  # the residual was left out of the draws
             residual = block.features.residual[:, None]
             V, some = V + residual, some + residual.sqrt() * nodes[:, None, :]
-        out.F[block.rows], out.s2[block.rows] = dealt(F, V.clamp_min(_MIN_VARIANCE))
+        out.F[block.rows], out.s2[block.rows] = per_class_moments(F, V.clamp_min(_MIN_VARIANCE))
         out.remaining[block.rows] = (shape <= RELIABLE_SHAPE).to(lost.dtype)
-        deviations[block.rows] = dealt_latents(some).permute(1, 2, 0)
+        deviations[block.rows] = per_class_latents(some).permute(1, 2, 0)
     return replace(out, deviations=deviations)
 
 
@@ -258,8 +258,8 @@ def summarise(
     rows = trained.rows if trained.rows.group is not None else trained.rows.head(n_judged)
     nearby = None if local is None else local.on(str(rows.X.device))
     # Where rows were elsewhere, those at hand do not say how many a class has.
-    known = trained.taught is None and trained.outside_weight == 0.0
-    if not trained.ascent.foretells and (likelihood is not None or trained.ascent.made is None):
+    known = trained.forgotten is None and trained.outside_weight == 0.0
+    if not trained.ascent.loo_valid and (likelihood is not None or trained.ascent.site_gaussian is None):
         return _nothing_foretold(Calibration(1.0, 1.0, (0.0,) * rows.n_classes))
     short = short_classes(trained.rows, trained.ascent) if known and rows.group is None else None
     loo = leave_one_out(rows, trained.ascent, nearby, short)
@@ -281,7 +281,7 @@ def summarise(
                 short is not None,
                 _enough(trained, n),
             )
-        if not trained.ascent.foretells:  # a temperature from a posterior far from q beats none
+        if not trained.ascent.loo_valid:  # a temperature from a posterior far from q beats none
             return _nothing_foretold(calibration)
         proba = _probabilities(loo, calibration, likelihood, mean_decides)
     y = rows.y.cpu().numpy()

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bayesvm._core import gaussian
 from bayesvm._core.leave_one_out import cavity
-from bayesvm._core.likelihoods.base import dealt
+from bayesvm._core.likelihoods.base import per_class_moments
 from bayesvm._core.nearest import Neighbours, local_mean, nearest
 from bayesvm._core.predictive import log_softmax_pairwise
 from bayesvm._fit.groups import without_groups
@@ -147,7 +147,7 @@ def _fit(rows: TrainingRows, ascent: Ascent) -> LocalPart | None:
 
     def score(e: Tensor | float) -> Tensor:
         """Log-probabilities of the labels, at the temperature and spread that suit them best."""
-        mean, s2 = dealt(F + e, V)
+        mean, s2 = per_class_moments(F + e, V)
         own = [
             log_softmax_pairwise(mean, spread * s2, T).gather(1, y[:, None])[:, 0]
             for T in _TEMPERATURES

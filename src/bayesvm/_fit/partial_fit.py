@@ -110,7 +110,7 @@ def worth_learning_anew(memory: Memory, data: CanonicalRows) -> bool:
 def continue_training(
     data: CanonicalRows, model: Model, memory: Memory, options: Options, progress: Progress
 ) -> Trained:
-    """Q from what forgotten rows taught and the sites of ``data`` (eqs. 3.1, 7.2).
+    """Q from what forgotten rows forgotten and the sites of ``data`` (eqs. 3.1, 7.2).
 
     ``data`` are the remembered rows and the new ones. The kernel and the
     scale of the features stay as they are; inducing points are added while
@@ -126,19 +126,19 @@ def continue_training(
             [old.Z, _new_points(old.kernel, old.params, old.Z, X, options.n_inducing - old.Z.shape[0])]
         )
         rows = TrainingRows(X, y, weight, unit, key, old.kernel, old.params, Z, model.n_classes)
-        start, taught = Natural.of(old.q), _taught(memory, old)
+        start, forgotten = Natural.of(old.q), _forgotten(memory, old)
         if Z.shape[0] > old.Z.shape[0]:
             cross = old.kernel.cross(old.params, old.Z, Z)
             start = start.carried(cross, old.Lz, rows.Lz)
-            taught = None if taught is None else taught.carried(cross, old.Lz, rows.Lz)
-        base = Natural.prior(start.linear.shape[0], rows.Lz) if taught is None else taught
-    # Methods that also move the kernel would lose what forgotten rows taught.
+            forgotten = None if forgotten is None else forgotten.carried(cross, old.Lz, rows.Lz)
+        base = Natural.prior(start.linear.shape[0], rows.Lz) if forgotten is None else forgotten
+    # Methods that also move the kernel would lose what forgotten rows forgotten.
     method = "natural" if options.inference == "natural" else "coordinate"
     task = Task(rows, options.member, start, base, options.settings)
-    return infer(method, task, [], False, taught, progress)
+    return infer(method, task, [], False, forgotten, progress)
 
 
-def _taught(memory: Memory, old: LoadedModel) -> Natural | None:
+def _forgotten(memory: Memory, old: LoadedModel) -> Natural | None:
     if memory.precision is None or memory.linear is None:
         return None
     return Natural(torch.as_tensor(memory.precision).to(old.Z), torch.as_tensor(memory.linear).to(old.Z))
@@ -158,19 +158,19 @@ def remember(trained: Trained, data: CanonicalRows, model: Model, learned_from: 
     learned_from : int
         Rows that the kernel was learned from.
     """
-    taught = trained.taught
-    if len(data.y) <= _MEMORY_ROWS and taught is None and not trained.outside_weight:
+    forgotten = trained.forgotten
+    if len(data.y) <= _MEMORY_ROWS and forgotten is None and not trained.outside_weight:
         known = data.copied, data.group
         return Memory(data.X, data.y, data.weight, data.count, None, None, learned_from, *known)
     order = np.argsort(_arrival(row_keys(model.scaler.transform(data.X), data.y), data.weight))
     kept, gone = np.sort(order[:_MEMORY_ROWS]), np.sort(order[_MEMORY_ROWS:])
     with torch.no_grad():
-        if taught is None:
+        if forgotten is None:
             natural = trained.ascent.natural
             prior = Natural.prior(natural.linear.shape[0], trained.rows.Lz)
             base = prior.towards(natural, _share_gone(data.weight, gone, trained.outside_weight))
         else:
-            base = _with_sites(taught, trained, gone)
+            base = _with_sites(forgotten, trained, gone)
     return Memory(
         data.X[kept],
         data.y[kept],

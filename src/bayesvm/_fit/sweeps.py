@@ -20,7 +20,7 @@ from bayesvm._fit.rows import mix
 from bayesvm._inference.blocks import Block, TrainingRows
 from bayesvm._inference.rivals import BlockSites, RivalRule
 from bayesvm._inference.task import InMemory, PassResult, Sweepable, evaluate, n_parts, sweep_over
-from bayesvm._threads import crew
+from bayesvm._threads import thread_workers
 
 # --- Minibatches of rows that are read one after the other, whatever chunks they come in.
 
@@ -160,9 +160,9 @@ class Sweep:
 
     def __call__(self, rows: Block) -> SweepSums:
         blocks = list(rows.split(self.rule.block_rows(self.q)))
-        with torch.no_grad(), crew(n_parts(self.q, len(blocks))) as hands:
-            parts = [blocks[i :: hands.size] for i in range(hands.size)]
-            value, sums, _ = sweep_over(parts, self.q, self._sites_of, hands)
+        with torch.no_grad(), thread_workers(n_parts(self.q, len(blocks))) as workers:
+            parts = [blocks[i :: workers.size] for i in range(workers.size)]
+            value, sums, _ = sweep_over(parts, self.q, self._sites_of, workers)
         return SweepSums(value, sums.precision, sums.linear, rows.weight.sum(), rows.key.sum())
 
     @cached_property

@@ -107,7 +107,7 @@ class Trained:
     kernel_curve : list of float
         The bound while the kernel was learned.
     interrupted : bool
-    taught : Natural or None
+    forgotten : Natural or None
         What forgotten rows contributed to q.
     outside_weight : float
         Weight of the rows that q was fitted to and that are not among ``rows``.
@@ -117,7 +117,7 @@ class Trained:
     ascent: Ascent
     kernel_curve: list[float]
     interrupted: bool
-    taught: Natural | None = None
+    forgotten: Natural | None = None
     outside_weight: float = 0.0
 
 
@@ -297,7 +297,7 @@ def infer(
     task: Task,
     kernel_curve: list[float],
     interrupted: bool,
-    taught: Natural | None,
+    forgotten: Natural | None,
     progress: Progress,
     everything: Sweepable | None = None,
 ) -> Trained:
@@ -314,7 +314,7 @@ def infer(
     def report(step: Step) -> bool:
         def state() -> Trained:
             rows, ascent = step.state()
-            return Trained(rows, ascent, kernel_curve, False, taught, outside_weight)
+            return Trained(rows, ascent, kernel_curve, False, forgotten, outside_weight)
 
         return progress(replace(step, state=state))
 
@@ -324,7 +324,7 @@ def infer(
     else:
         assert how.run_streamed is not None  # or the fit would have been refused
         rows, ascent = how.run_streamed(task, everything, report)
-    return Trained(rows, ascent, kernel_curve, interrupted or ascent.interrupted, taught, outside_weight)
+    return Trained(rows, ascent, kernel_curve, interrupted or ascent.interrupted, forgotten, outside_weight)
 
 
 def _carried(learned: Learned, rows: TrainingRows) -> Natural:

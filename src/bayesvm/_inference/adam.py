@@ -16,7 +16,7 @@ from bayesvm._core.gaussian import Gaussian, Natural, kl_of_factor
 from bayesvm._core.kernels.base import Params
 from bayesvm._core.likelihoods import Likelihood, expected, pair_bound, with_gradient
 from bayesvm._inference.blocks import LARGEST_LOGARITHM, TrainingRows, recent_gain, shuffled
-from bayesvm._inference.coordinate import base_gaussian, made_by_sites
+from bayesvm._inference.coordinate import base_gaussian, gaussian_of_sites
 from bayesvm._inference.optimiser import Adam
 from bayesvm._inference.rivals import (
     MIN_VARIANCE,
@@ -123,7 +123,7 @@ def ascend(
     base = prior if base is None else base
     without, centre = base_gaussian(base, rule)
     is_prior = torch.equal(base.precision, prior.precision) and not bool(base.linear.any())
-    taught = None if is_prior else without
+    forgotten = None if is_prior else without
     _, q = start.posterior(centre)
     covariance = torch.cholesky_inverse(q.R)
     m = q.m.clone().requires_grad_()
@@ -145,7 +145,7 @@ def ascend(
             params: Params = {k: v.detach().clone() for k, v in theta.items()}
             now = replace(rows, params=params, Z=Z.detach().clone())
             found = evaluate(now, rule, q, base, step)
-            made, near = made_by_sites(now, q, found.target)
+            of_sites, near = gaussian_of_sites(now, q, found.target)
         return Outcome(
             now,
             Ascent(
@@ -156,8 +156,8 @@ def ascend(
                 len(curve),
                 converged,
                 interrupted,
-                made=made,
-                foretells=near,
+                site_gaussian=of_sites,
+                loo_valid=near,
             ),
         )
 
@@ -169,7 +169,7 @@ def ascend(
             for index in order.split(settings.batch_size):
                 weight = rows.weight[index]
                 bound = _minibatch_bound(
-                    rows, rule, theta, Z, m, raw, taught, index, weight, total / weight.sum(), step
+                    rows, rule, theta, Z, m, raw, forgotten, index, weight, total / weight.sum(), step
                 )
                 adam.ascend(bound, rate)
                 bounds.append(bound.detach() * (weight.sum() / total))

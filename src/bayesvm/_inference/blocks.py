@@ -118,7 +118,7 @@ class TrainingRows:
                 features = features_in_parts(features_of, self.X[rows], self.n_inducing)
             yield Block(rows, features, self.y[rows], self.weight[rows], self.key[rows])
 
-    def dealt(self, n: int) -> list[range]:
+    def split(self, n: int) -> list[range]:
         """The rows in n ranges for as many threads; features that are kept are there then."""
         self._known_features()
         size = max(1, -(-len(self) // n))

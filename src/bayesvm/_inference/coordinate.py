@@ -70,7 +70,7 @@ def ascend(
     ----------
     rows, rule, start : what to fit, how sites come about, where q begins
     base : Natural
-        What q is without these rows: the prior, or what earlier rows taught.
+        What q is without these rows: the prior, or what rows since forgotten say.
     max_iter : int
         Most sweeps.
     tol : float
@@ -102,21 +102,21 @@ def size_of_means(probe: Tensor, q: Gaussian) -> float:
 
 
 # Relative distance of the means beyond which q and the Gaussian of its own sites count as different.
-_FARTHEST_MADE = 0.5
+_FARTHEST = 0.5
 
 
-def made_by_sites(rows: TrainingRows, q: Gaussian, target: Natural) -> tuple[Gaussian | None, bool]:
+def gaussian_of_sites(rows: TrainingRows, q: Gaussian, target: Natural) -> tuple[Gaussian | None, bool]:
     """What the sites at q make, one natural step of length one from it, and whether that is near q.
 
     More steps would lead to the optimum, which is another q where q is not one.
     None where sites of negative precision make no Gaussian.
     """
     try:
-        _, made = target.posterior(centre=False)
+        _, of_sites = target.posterior(centre=False)
     except NotPositiveDefiniteError:
         return None, False
     probe = probe_features(rows)
-    return made, change_of_means(probe, q, made) <= _FARTHEST_MADE * size_of_means(probe, q)
+    return of_sites, change_of_means(probe, q, of_sites) <= _FARTHEST * size_of_means(probe, q)
 
 
 def _safeguarded(
@@ -140,8 +140,8 @@ def _safeguarded(
     def state() -> Ascent:
         found = evaluate(rows.known, rule, q, base, 0) if now is None else now
         # A row that weighs much moves q by more than the tolerance, and its site is not the one in q.
-        made = None if now is None else made_by_sites(rows.known, q, found.target)[0]
-        return Ascent(q, natural, found.sites, curve, sweep, converged, interrupted, made=made)
+        of_sites = None if now is None else gaussian_of_sites(rows.known, q, found.target)[0]
+        return Ascent(q, natural, found.sites, curve, sweep, converged, interrupted, site_gaussian=of_sites)
 
     try:
         now = rows.evaluate(rule, q, base, 0)
@@ -212,12 +212,12 @@ def _averaged(
     sample = rows.first(max(_FEWEST_SAMPLED, rows.n_rows // _SAMPLE_SHARE))
 
     def state() -> Ascent:
-        _, made = natural.posterior(centre=False)
+        _, of_sites = natural.posterior(centre=False)
         if average.rivals:
             sites = average.sites(known.y)
         else:
             sites = evaluate(known, rule, q, base, max_iter).sites
-        return Ascent(made, natural, sites, curve, len(curve), converged, interrupted)
+        return Ascent(of_sites, natural, sites, curve, len(curve), converged, interrupted)
 
     try:
         for sweep in range(1, max_iter + 1):

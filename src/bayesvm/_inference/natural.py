@@ -14,7 +14,7 @@ from bayesvm._inference.blocks import TrainingRows
 from bayesvm._inference.coordinate import (
     base_gaussian,
     change_of_means,
-    made_by_sites,
+    gaussian_of_sites,
     probe_features,
     size_of_means,
 )
@@ -65,8 +65,10 @@ def ascend(
     def state() -> Ascent:
         found = evaluate(over.known, rule, q, base, step)
         # With only a sample of the rows in memory, the Gaussian of all sites is unknown.
-        made = made_by_sites(over.known, q, found.target)[0] if isinstance(over, InMemory) else None
-        return Ascent(q, natural, found.sites, curve, len(curve), converged, interrupted, made=made)
+        of_sites = gaussian_of_sites(over.known, q, found.target)[0] if isinstance(over, InMemory) else None
+        return Ascent(
+            q, natural, found.sites, curve, len(curve), converged, interrupted, site_gaussian=of_sites
+        )
 
     try:
         for epoch in range(1, max_iter + 1):

@@ -20,7 +20,7 @@ from bayesvm._core.gaussian import Gaussian, Natural
 from bayesvm._core.kernels.base import Params
 from bayesvm._core.sites import dense_precision
 from bayesvm._inference.blocks import LARGEST_LOGARITHM, TrainingRows, recent_gain, shuffled
-from bayesvm._inference.coordinate import base_gaussian, made_by_sites
+from bayesvm._inference.coordinate import base_gaussian, gaussian_of_sites
 from bayesvm._inference.optimiser import Adam
 from bayesvm._inference.rivals import MIN_VARIANCE, AllRivals
 from bayesvm._inference.task import Ascent, Member, Method, Outcome, Settings, Task, evaluate
@@ -194,7 +194,7 @@ class NaturalAdam:
         with torch.no_grad():
             now = self._rows_now()
             found = evaluate(now, self._rule, self.q, self._base, len(curve))
-            made, near = made_by_sites(now, self.q, found.target)
+            of_sites, near = gaussian_of_sites(now, self.q, found.target)
         natural = Natural(self._precision, _times(self._precision, self.q.m))
         return Outcome(
             now,
@@ -206,8 +206,8 @@ class NaturalAdam:
                 len(curve),
                 converged,
                 interrupted,
-                made=made,
-                foretells=near,
+                site_gaussian=of_sites,
+                loo_valid=near,
             ),
         )
 

@@ -16,7 +16,7 @@ from bayesvm._core.sites import Statistics
 from bayesvm._inference.blocks import Block, TrainingRows, shuffled
 from bayesvm._inference.rivals import BlockSites, RivalRule
 from bayesvm._progress import Progress, Step
-from bayesvm._threads import Crew, crew
+from bayesvm._threads import Workers, thread_workers
 
 # --- One pass over the rows: value, sites and the natural parameters they ask for.
 
@@ -61,7 +61,7 @@ class Ascent(NamedTuple):
     q : Gaussian
     natural : Natural
     sites : Sites
-        The sites that made q, or ``made``.
+        The sites that made q, or ``site_gaussian``.
     curve : list of float
         The bound after every sweep (its approximation with one rival).
     n_iter : int
@@ -74,11 +74,11 @@ class Ascent(NamedTuple):
         Draws from the posterior, where they were asked for. The rest is then
         the variational fit that they started from, except that ``n_iter``,
         ``converged`` and ``interrupted`` are those of the chains.
-    made : Gaussian or None
+    site_gaussian : Gaussian or None
         The Gaussian that the sites define, where q was found in another way;
         None: q itself. Leave-one-out removes sites from it.
-    foretells : bool
-        Whether ``made`` is close enough to q for leave-one-out to mean anything.
+    loo_valid : bool
+        Whether ``site_gaussian`` is close enough to q for leave-one-out to mean anything.
     """
 
     q: Gaussian
@@ -90,13 +90,13 @@ class Ascent(NamedTuple):
     interrupted: bool
     gap: float | None = None
     chains: Chains | None = None
-    made: Gaussian | None = None
-    foretells: bool = True
+    site_gaussian: Gaussian | None = None
+    loo_valid: bool = True
 
     @property
     def own(self) -> Gaussian:
-        """The Gaussian that the sites define: ``made``, or q itself."""
-        return self.q if self.made is None else self.made
+        """The Gaussian that the sites define: ``site_gaussian``, or q itself."""
+        return self.q if self.site_gaussian is None else self.site_gaussian
 
 
 # Numbers in the sums of q up to which every thread has its own.
@@ -111,7 +111,9 @@ class Swept(NamedTuple):
     sites: list[Sites]
 
 
-def sweep_over(parts: Sequence[Iterable[Block]], q: Gaussian, sites_of: BlockSites, hands: Crew) -> Swept:
+def sweep_over(
+    parts: Sequence[Iterable[Block]], q: Gaussian, sites_of: BlockSites, workers: Workers
+) -> Swept:
     """Sites of blocks under q and their sums, each part by a thread of its own."""
 
     def of_part(blocks: Iterable[Block]) -> Swept:
@@ -123,7 +125,7 @@ def sweep_over(parts: Sequence[Iterable[Block]], q: Gaussian, sites_of: BlockSit
             kept.append(Sites(sites.classes, sites.W, sites.G))
         return Swept(value, sums, kept)
 
-    total, *others = hands.map(of_part, parts)
+    total, *others = workers.map(of_part, parts)
     for found in others:
         total.sums.precision.add_(found.sums.precision)
         total.sums.linear.add_(found.sums.linear)
@@ -140,9 +142,9 @@ def n_parts(q: Gaussian, n_blocks: int) -> int:
 def evaluate(rows: TrainingRows, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> PassResult:
     """Expected log-likelihood, the natural parameters q should move to, and the sites."""
     size = rule.block_rows(q)
-    with crew(n_parts(q, -(-len(rows) // size))) as hands:
-        parts = [rows.blocks(size, within) for within in rows.dealt(hands.size)]
-        value, sums, sites = sweep_over(parts, q, rule.under(q, sweep), hands)
+    with thread_workers(n_parts(q, -(-len(rows) // size))) as workers:
+        parts = [rows.blocks(size, within) for within in rows.split(workers.size)]
+        value, sums, sites = sweep_over(parts, q, rule.under(q, sweep), workers)
     # In place: with many classes another copy would cost as much as the sums.
     target = Natural(sums.precision.add_(base.precision), sums.linear.add_(base.linear))
     return PassResult(float(value), target, _join(sites))

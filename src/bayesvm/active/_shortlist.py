@@ -26,9 +26,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bayesvm._core.likelihoods.base import dealt
+from bayesvm._core.likelihoods.base import per_class_moments
 from bayesvm._model import LoadedModel
-from bayesvm._threads import crew
+from bayesvm._threads import thread_workers
 
 FloatArray = npt.NDArray[np.floating]
 IntArray = npt.NDArray[np.int64]
@@ -180,11 +180,11 @@ def screened(
     blocks = _blocks(len(X), eligible)
     best = np.full(k, -np.inf)
     rows, upper = [], []
-    with crew(len(blocks)) as hands:
+    with thread_workers(len(blocks)) as workers:
         for first in range(0, len(blocks), _WAVE):
             floor = float(best[0])
             wave = blocks[first : first + _WAVE]
-            found = hands.map(partial(quick.survivors, X, floor), wave)
+            found = workers.map(partial(quick.survivors, X, floor), wave)
             rows += [index for index, _ in found]
             upper += [bound for _, bound in found]
             probes = np.concatenate([i[np.argsort(-b, kind="stable")[: max(_PROBES, k)]] for i, b in found])
@@ -225,8 +225,8 @@ def shortlisted(
             found = rough(*quick.loaded.calibrated(*quick.moments(X[rows])))
         return np.asarray(found.double().cpu().numpy())
 
-    with crew(len(blocks)) as hands:
-        scores = hands.map(scored, blocks)
+    with thread_workers(len(blocks)) as workers:
+        scores = workers.map(scored, blocks)
     rows = np.concatenate([np.empty(0, dtype=np.int64), *blocks])
     return rows[top(np.concatenate([np.empty(0), *scores]), n)]
 
@@ -266,7 +266,7 @@ class _Quick:
         J, P = self.loaded.q.m.shape
         V = (A @ self.W).square_().reshape(-1, J, P).sum(2)
         tiny = torch.finfo(V.dtype).tiny ** 0.5
-        return dealt(F, (V + residual[:, None]).clamp_min(tiny))
+        return per_class_moments(F, (V + residual[:, None]).clamp_min(tiny))
 
     def survivors(self, X: FloatArray, floor: float, rows: IntArray) -> tuple[IntArray, FloatArray]:
         """Which of some rows may reach the floor, and what they reach at most."""
@@ -278,7 +278,7 @@ class _Quick:
             prior = loaded.kernel.diag(loaded.params, Z)[:, None].expand_as(F)
             index = torch.arange(len(Z), device=F.device)
             if floor > 0.0:
-                index = index[independent_bound(*dealt(F, prior))[1] + TOLERANCE >= floor]
+                index = index[independent_bound(*per_class_moments(F, prior))[1] + TOLERANCE >= floor]
             F, s2 = self._moments(A[index], F[index], residual[index])
             keep = independent_bound(F, s2)[1] + TOLERANCE >= floor
             F, s2, index = F[keep], s2[keep], index[keep]

@@ -172,7 +172,7 @@ class PointLikelihood(Protocol):
 # --- Two classes with one latent function, their difference, for likelihoods that see differences only.
 
 
-def dealt(F: Tensor, s2: Tensor) -> tuple[Tensor, Tensor]:
+def per_class_moments(F: Tensor, s2: Tensor) -> tuple[Tensor, Tensor]:
     """Moments per class (N, C): those of a difference (N, 1) are dealt to two, others stay (eq. 7.1).
 
     Predictions depend on differences alone, so a difference g is dealt
@@ -183,7 +183,7 @@ def dealt(F: Tensor, s2: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat([-0.5 * F, 0.5 * F], 1), (0.5 * s2).expand(-1, 2)
 
 
-def dealt_latents(f: Tensor) -> Tensor:
+def per_class_latents(f: Tensor) -> Tensor:
     """Latents per class (..., C) for functions (..., J): a difference g becomes -g/2 and g/2."""
     return f if f.shape[-1] > 1 else torch.cat([-0.5 * f, 0.5 * f], -1)
 

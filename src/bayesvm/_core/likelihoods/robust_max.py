@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from bayesvm._core.likelihoods.base import Probabilities, RowTerms, dealt_latents
+from bayesvm._core.likelihoods.base import Probabilities, RowTerms, per_class_latents
 from bayesvm._core.linalg import INV_SQRT_2PI, exp_, normal_cdf
 from bayesvm._core.variation_ratio import argmax_probability
 
@@ -54,12 +54,12 @@ class RobustMax:
         return wrong, math.log1p(-self.epsilon) - wrong
 
     def log_likelihood(self, y: Tensor, f: Tensor) -> Tensor:
-        f = dealt_latents(f)
+        f = per_class_latents(f)
         wrong, gain = self._levels(f.shape[-1])
         return wrong + gain * (f.argmax(-1) == y).to(f.dtype)
 
     def conditional(self, f: Tensor) -> Tensor:
-        f = dealt_latents(f)
+        f = per_class_latents(f)
         is_largest = torch.nn.functional.one_hot(f.argmax(-1), f.shape[-1]).to(f.dtype)
         return self._mixed(is_largest)
 

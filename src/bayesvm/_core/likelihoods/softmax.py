@@ -15,7 +15,13 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from bayesvm._core.likelihoods.base import Probabilities, RowTerms, collected, dealt, dealt_latents
+from bayesvm._core.likelihoods.base import (
+    Probabilities,
+    RowTerms,
+    collected,
+    per_class_latents,
+    per_class_moments,
+)
 
 # Standard deviations of a latent that its nodes span.
 _TAIL = 5.0
@@ -76,17 +82,17 @@ class Softmax:
         return 1 if n_classes == 2 else n_classes
 
     def log_likelihood(self, y: Tensor, f: Tensor) -> Tensor:
-        f = dealt_latents(f)
+        f = per_class_latents(f)
         own = y.expand(f.shape[:-1])[..., None]
         return torch.log_softmax(f, -1).gather(-1, own)[..., 0]
 
     def conditional(self, f: Tensor) -> Tensor:
-        return torch.softmax(dealt_latents(f), -1)
+        return torch.softmax(per_class_latents(f), -1)
 
     def row_terms(self, y: Tensor, F: Tensor, s2: Tensor) -> RowTerms:
         r"""Expected log-likelihood, slope [y = j] - E p_j and W = E p_j (1 - p_j) (eq. 8.13)."""
         if F.shape[1] == 1:
-            return collected(self.row_terms(y, *dealt(F, s2)))
+            return collected(self.row_terms(y, *per_class_moments(F, s2)))
         log_sum, p, W = self._moments(F, s2)
         own = y[:, None]
         slope = p.neg_().scatter_add_(0, y[None, :], torch.ones_like(p[:1]))

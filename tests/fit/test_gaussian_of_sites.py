@@ -30,7 +30,7 @@ def test_leave_one_out_of_adam_is_a_posterior_made_without_the_row(rule):
     base = Natural.prior(3, rows.Lz)
     settings = Settings(rate=0.05, batch_size=30, max_iter=200, tol=-1.0)
     ascent = adam.ascend(rows, rule, base, settings, silent).ascent
-    assert ascent.foretells
+    assert ascent.loo_valid
     loo = leave_one_out(rows, ascent)
     A, residual = rows.features(rows.X)
     for n in range(0, 30, 7):
