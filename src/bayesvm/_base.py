@@ -61,6 +61,8 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     memory_: Memory
     chains_: Any
     random_state: Any
+    # The parameters of the last fit; ``set_params`` may have changed them since.
+    _fitted_params: dict[str, Any] | None = None
     # Models that lack a tenth of the rows each, once something has asked for them.
     _folds: Folds | None = None
     loo_gain_: tuple[float, ...]
@@ -391,8 +393,7 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _fold_models(self) -> Folds:
         if self._folds is None:
-            seed = self.random_state if isinstance(self.random_state, numbers.Integral) else 0
-            self._folds = Folds.of(self, int(seed))
+            self._folds = Folds.of(self)
         return self._folds
 
     def __getstate__(self) -> dict[str, Any]:

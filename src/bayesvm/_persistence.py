@@ -56,6 +56,8 @@ _SKRUB = [
 ]
 # Types of numbers, which scikit-learn's imputer notes.
 _NUMPY = ["numpy.dtype"]
+# Packages whose types may be in a file, and the extra that installs them.
+_EXTRAS = {"dask": "dask", "distributed": "dask", "pandas": "cli", "skrub": "cli"}
 _SCHEMA = "schema.json"
 # Errors that do not mean that the file is damaged.
 _OF_THE_SYSTEM = (ImportError, FileNotFoundError, PermissionError, MemoryError)
@@ -150,7 +152,7 @@ def load(path: str | os.PathLike[str], trusted: Iterable[str] = ()) -> Any:
             return skops.load(source, trusted=all_trusted)
         estimator = skops.loads(old, trusted=all_trusted)
     except ModuleNotFoundError as error:
-        raise ImportError(f"{source} needs {error.name}: pip install 'bayesvm[cli]'") from error
+        raise ImportError(f"{source} needs the module {error.name}, {_advice(error.name)}") from error
     except _OF_THE_SYSTEM:
         raise
     except Exception as error:
@@ -165,6 +167,14 @@ def load(path: str | os.PathLike[str], trusted: Iterable[str] = ()) -> Any:
     return estimator
 
 
+def _advice(module: str | None) -> str:
+    """How to get a module that a model file needs."""
+    package = str(module).partition(".")[0]
+    if package in _EXTRAS:
+        return f"which is not installed: pip install 'bayesvm[{_EXTRAS[package]}]'"
+    return "which cannot be imported here: install it, or put the folder that holds it on Python's path"
+
+
 # --- Files of earlier versions, which had the same types in other modules.
 
 
@@ -172,7 +182,9 @@ def _with_current_modules(source: Path) -> bytes | None:
     """The file with its types in their present modules; None if they are there already."""
     with zipfile.ZipFile(source) as archive:
         schema = json.loads(archive.read(_SCHEMA))
-        module_of = {name: module for module, _, name in (path.rpartition(".") for path in _ours())}
+        # A user's registered class may have the name of one of ours.
+        ours = (name.rpartition(".") for name in _ours() if name.startswith("bayesvm."))
+        module_of = {name: module for module, _, name in ours}
         if not sum(_move(node, module_of) for node in _nodes(schema)):
             return None
         moved = io.BytesIO()

@@ -75,7 +75,7 @@ def wide():
 
 def test_rows_are_foretold_by_fits_without_them(wide):
     _, _, model = wide
-    folds = Folds.of(model, 0)
+    folds = Folds.of(model)
     rows = model.memory_
     assert len(folds.models) == FOLDS
     for k in (0, 7):
@@ -85,6 +85,16 @@ def test_rows_are_foretold_by_fits_without_them(wide):
         assert folds.rows.confidence[inside] == pytest.approx(p.max(1), abs=1e-9)
         own = p[np.arange(len(p)), rows.y[inside]]
         assert folds.rows.label_proba[inside] == pytest.approx(own, abs=1e-9)
+
+
+def test_folds_are_of_the_parameters_of_the_fit(wide, tmp_path):
+    X, y, model = wide
+    other = BayesianSVC(random_state=0).fit(X, y)
+    path = bayesvm.save(
+        other.set_params(kernel="constant", random_state=1, hyperparameters="fixed"), tmp_path / "m"
+    )
+    for changed in (other, bayesvm.load(path)):
+        assert changed.left_out().log_loss == pytest.approx(model.left_out().log_loss)
 
 
 def test_promises_of_small_wide_data_rest_on_folds(wide):
@@ -141,7 +151,7 @@ def test_groups_are_left_out_together():
     X, y = three_blobs(60)
     group = np.arange(60) // 6
     model = BayesianSVC(**FAST).fit(X, y, groups=group)
-    fold = Folds.of(model, 0).fold
+    fold = Folds.of(model).fold
     position = {row.tobytes(): i for i, row in enumerate(X)}
     of = np.array([group[position[row.tobytes()]] for row in model.memory_.X])
     assert all(len(np.unique(fold[of == g])) == 1 for g in range(10))

@@ -379,8 +379,11 @@ def _complete(
         data, X = replace(data, index=data.index[-n_given:]), X[-n_given:]
     classes = rows.encoding.classes
 
+    params = {"_fitted_params": e.get_params(deep=False)}
+
     def fitted(trained: Trained) -> dict[str, Any]:
-        return fitted_attributes(trained, options, scaler, data, classes, learned_from, X, rows.complete)
+        given = trained, options, scaler, data, classes, learned_from, X, rows.complete
+        return fitted_attributes(*given) | params
 
     reporter = FitReporter(e, given.X, given.y, given.sample_weight, most_steps(options), fitted)
     with one_thread():

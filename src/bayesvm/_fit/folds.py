@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,10 +25,16 @@ _ROWS_PER_PARAMETER = 4
 
 def few_rows_per_parameter(e: Any) -> bool:
     """Whether a fitted estimator has all rows at hand, and few beside what its kernel learned from them."""
-    if not has_all_rows(e) or getattr(e, "hyperparameters", "") == "fixed":
+    if not has_all_rows(e) or fitted_params(e).get("hyperparameters") == "fixed":
         return False
     n_parameters = sum(np.size(values) for values in e.model_.params.values())
     return int(e.memory_.count.sum()) < _ROWS_PER_PARAMETER * n_parameters
+
+
+def fitted_params(e: Any) -> dict[str, Any]:
+    """The parameters that an estimator was fitted with; the present ones for files that lack them."""
+    params: dict[str, Any] = e.get_params(deep=False) if e._fitted_params is None else e._fitted_params
+    return params
 
 
 def has_all_rows(e: Any) -> bool:
@@ -55,15 +62,8 @@ class Folds:
     rows: LeftOut
 
     @classmethod
-    def of(cls, e: Any, seed: int) -> Folds:
-        """Fit an estimator's options to all its rows but one fold, for each fold.
-
-        Parameters
-        ----------
-        e : fitted estimator
-        seed : int
-            Of every fit.
-        """
+    def of(cls, e: Any) -> Folds:
+        """Fit to all rows but one fold, for each fold, with the parameters of the estimator's last fit."""
         if not has_all_rows(e):
             raise ValueError(
                 "folds need all training rows, and a model remembers up to 2000; use calibration rows, or "
@@ -78,7 +78,7 @@ class Folds:
         models: list[Any] = []
         proba = np.empty((len(row), n_classes))
         for k in range(dealt.shape[1]):
-            models.append(_without(e, memory, unit * (memory.count - dealt[:, k]), seed))
+            models.append(_without(e, memory, unit * (memory.count - dealt[:, k])))
             here = fold == k
             proba[here] = _predicted(models[k], memory.X[row[here]], n_classes)
         copies = dealt[row, fold]
@@ -119,14 +119,17 @@ def deal(memory: Memory) -> IntArray:
     return dealt
 
 
-def _without(e: Any, memory: Memory, weight: FloatArray, seed: int) -> Any:
+def _without(e: Any, memory: Memory, weight: FloatArray) -> Any:
     """A model of the rows that have weight left, or the class that all of them have."""
     kept = weight > 0
     if len(left := np.unique(memory.y[kept])) < 2:
         return int(left[0])
+    params = fitted_params(e)
+    seed = params["random_state"] if isinstance(params["random_state"], numbers.Integral) else 0
+    # The weights of the remembered rows contain those of the classes.
     options = {"warm_start": False, "verbose": 0, "class_weight": None, "random_state": seed}
-    mine = e.get_params(deep=False)
-    model = clone(e).set_params(**{name: value for name, value in options.items() if name in mine})
+    options = {name: value for name, value in options.items() if name in params}
+    model = clone(e).set_params(**(params | options))
     group = None if memory.group is None else memory.group[kept]
     if group is not None and len(np.unique(group)) < 2:
         group = None

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from bayesvm._core import gaussian
+from bayesvm._core.kernels.compose import slope_variances
 from bayesvm._core.leave_one_out import cavity
 from bayesvm._core.likelihoods.base import per_class_moments
 from bayesvm._core.nearest import Neighbours, local_mean, nearest
@@ -179,7 +180,7 @@ def _scale(rows: TrainingRows) -> Tensor:
     """Columns by how fast the functions vary along them, if the kernel can tell."""
     D = rows.X.shape[1]
     try:
-        scale: Tensor = rows.kernel.relevance(rows.params, D).to(rows.X).sqrt()  # type: ignore[attr-defined]
+        scale = slope_variances(rows.kernel, rows.params, D).to(rows.X).sqrt()
     except AttributeError:  # an optional method of a kernel, or of a part of it
         return rows.X.new_ones(D)
     size = scale.square().mean().sqrt()

@@ -17,6 +17,7 @@ from bayesvm._core.grouping import Tiles, grouped_pairs, stable_order
 from bayesvm._core.likelihoods import Likelihood, pair_bound
 from bayesvm._core.sites import Statistics, dense_statistics
 from bayesvm._inference.blocks import Block
+from bayesvm._registry import Registry
 
 # Latent variances below this are rounding: margins are of order one.
 MIN_VARIANCE = 1e-10
@@ -176,17 +177,20 @@ class OneRival:
         return sites
 
 
-RIVALS: dict[str, Callable[[Likelihood, int, bool], RivalRule]] = {
-    "exact": lambda likelihood, seed, single: AllRivals(likelihood, single),
-    "sampled": lambda likelihood, seed, single: OneRival(True, seed, single),
-    "mean": lambda likelihood, seed, single: OneRival(False, seed, single),
-}
+RIVALS: Registry[Callable[[Likelihood, int, bool], RivalRule]] = Registry(
+    "rival rule",
+    {
+        "exact": lambda likelihood, seed, single: AllRivals(likelihood, single),
+        "sampled": lambda likelihood, seed, single: OneRival(True, seed, single),
+        "mean": lambda likelihood, seed, single: OneRival(False, seed, single),
+    },
+)
 """The rules by name, made from the likelihood, the seed, and whether moments are in single precision."""
 
 
 def register_rivals(name: str, make: Callable[[Likelihood, int, bool], RivalRule]) -> None:
     """Make a rule available as ``rivals=name``."""
-    RIVALS[name] = make
+    RIVALS.register(name, make)
 
 
 def _larger(rows: int, q: Gaussian) -> int:
