@@ -1,4 +1,4 @@
-"""The rules of ``docs/architecture.md``, one test each.
+"""The rules of ``CONTRIBUTING.md`` and ``docs/architecture.md``, one test each.
 
 Every file of the library is parsed once. A rule that does not hold everywhere yet names its
 exceptions, and fails as well when one of them is no longer needed.
@@ -127,13 +127,13 @@ def _check(offenders: Iterable[str], exceptions: Iterable[str] = ()) -> None:
 
 # What every room may use.
 FOUNDATIONS = {"_files", "_formatting", "_lazy", "_progress", "_registry", "_threads", "_version"}
-ARCHITECTURE = Path(__file__).parents[1] / "docs" / "architecture.md"
+CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
 
 
 def _table_of_layers() -> dict[str, set[str]]:
-    """By room the others that it may import from, foundations apart: the table of docs/architecture.md."""
+    """By room the others that it may import from, foundations apart: the table of CONTRIBUTING.md."""
     found: dict[str, set[str]] = {room: set() for room in FOUNDATIONS}
-    for line in ARCHITECTURE.read_text().partition("## Layers")[2].splitlines():
+    for line in CONTRIBUTING.read_text().partition("## Layers")[2].splitlines():
         if line.startswith("| `"):
             rooms, _, may = line.removeprefix("|").removesuffix("|").split("|")
             names = re.findall(r"`(\w+)`", rooms)
