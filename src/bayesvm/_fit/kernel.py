@@ -19,11 +19,10 @@ from bayesvm._core.features import Features, FeaturesOfRows
 from bayesvm._core.gaussian import Natural
 from bayesvm._core.kernels.base import Kernel, Params
 from bayesvm._core.kernels.compose import deviation_scales
-from bayesvm._core.leave_one_out import cavity
 from bayesvm._core.likelihoods.base import Likelihood, expected, per_class_moments
 from bayesvm._core.linalg import NotPositiveDefiniteError
 from bayesvm._core.predictive import log_softmax_pairwise
-from bayesvm._core.sites import dense_statistics, posterior_moments, ridge_sites, ridge_target
+from bayesvm._core.sites import cavity, dense_statistics, posterior_moments, ridge_sites, ridge_target
 from bayesvm._fit import defaults
 from bayesvm._inference.optimiser import Adam
 from bayesvm._inference.rivals import MIN_VARIANCE

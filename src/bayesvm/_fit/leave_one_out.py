@@ -13,10 +13,10 @@ from bayesvm._core import gaussian
 from bayesvm._core.calibration import FEWEST_OF_CLASS, Calibration, Deviations, fit_calibration
 from bayesvm._core.chains import RELIABLE_SHAPE, Chains, resampled, smoothed_weights
 from bayesvm._core.grouping import grouped_pairs
-from bayesvm._core.leave_one_out import MIN_REMAINING, Cavity, cavity
 from bayesvm._core.likelihoods import ProperLikelihood
 from bayesvm._core.likelihoods.base import per_class_latents, per_class_moments
 from bayesvm._core.predictive import expected_softmax, normal_nodes, softmax_of_draws
+from bayesvm._core.sites import MIN_REMAINING, Cavity, cavity
 from bayesvm._fit import defaults
 from bayesvm._fit.groups import without_groups
 from bayesvm._fit.local import LoadedLocal, LocalPart

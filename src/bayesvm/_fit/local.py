@@ -13,10 +13,10 @@ from torch import Tensor
 
 from bayesvm._core import gaussian
 from bayesvm._core.kernels.compose import slope_variances
-from bayesvm._core.leave_one_out import cavity
 from bayesvm._core.likelihoods.base import per_class_moments
 from bayesvm._core.nearest import Neighbours, local_mean, nearest
 from bayesvm._core.predictive import log_softmax_pairwise
+from bayesvm._core.sites import cavity
 from bayesvm._fit.groups import without_groups
 from bayesvm._inference.blocks import TrainingRows
 from bayesvm._inference.task import Ascent
