@@ -24,7 +24,7 @@ from bayesvm._core.linalg import NotPositiveDefiniteError
 from bayesvm._core.predictive import log_softmax_pairwise
 from bayesvm._core.sites import cavity, dense_statistics, posterior_moments, ridge_sites, ridge_target
 from bayesvm._fit import defaults
-from bayesvm._inference.optimiser import Adam
+from bayesvm._inference.adam import Adam
 from bayesvm._inference.rivals import MIN_VARIANCE
 from bayesvm._progress import Progress, Step
 

@@ -19,9 +19,9 @@ from bayesvm._core.sites import Statistics
 from bayesvm._fit.engine import Chunk, Engine
 from bayesvm._fit.passes import InParts
 from bayesvm._fit.prepare import PART_ROWS, Standardise, StandardisedRows, kept_bytes
+from bayesvm._inference.adam import Adam
 from bayesvm._inference.blocks import Block, TrainingRows
 from bayesvm._inference.coordinate import base_gaussian
-from bayesvm._inference.optimiser import Adam
 from bayesvm._inference.rivals import RivalRule
 
 # --- How the bound changes with the kernel: a sum over rows like any other.

@@ -19,9 +19,9 @@ from bayesvm._core.features import DifferentiableFeatures, feature_gradient
 from bayesvm._core.gaussian import Gaussian, Natural
 from bayesvm._core.kernels.base import Params
 from bayesvm._core.sites import dense_precision
+from bayesvm._inference.adam import Adam
 from bayesvm._inference.blocks import LARGEST_LOGARITHM, TrainingRows, recent_gain, shuffled
 from bayesvm._inference.coordinate import base_gaussian, gaussian_of_sites
-from bayesvm._inference.optimiser import Adam
 from bayesvm._inference.rivals import MIN_VARIANCE, AllRivals
 from bayesvm._inference.task import Ascent, Member, Method, Outcome, Settings, Task, evaluate
 from bayesvm._progress import Progress, Step
