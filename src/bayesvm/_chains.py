@@ -43,7 +43,7 @@ class FittedChains:
         How many independent draws the chains are worth at least, for the
         middle of a distribution and for its tails.
     enough : float
-        How many are asked for.
+        How many were requested.
     n_steps, thinning : int
         Transitions of each chain altogether, and between kept draws.
     converged : bool

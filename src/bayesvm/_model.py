@@ -51,7 +51,7 @@ class Model:
         How latents become class probabilities (eqs. 6.7, 6.9).
     n_classes : int
     draws : ndarray of shape (S, J, P) or None
-        Draws of v from the posterior; None: q stands for it.
+        Draws of v from the posterior; None: q is used.
     centred : bool
         Whether the draws have mean zero over the functions: the part common
         to all classes, which nothing depends on, is left out.

@@ -1,7 +1,7 @@
 """Saving models to a file that runs no code when loaded (skops underneath).
 
 A model file names the type of each of its objects. Only types that skops,
-this module or the caller trusts are made from it.
+this module or the caller trusts are instantiated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bayesvm._version import __version__
 # Every type that a saved model may contain besides those that skops trusts
 # itself. Types outside these lists are refused; so are bound methods, always.
 
-# Ours: plain data, reviewed to run nothing when it is rebuilt; ``_ours`` adds the
+# Ours: plain data, reviewed to run no code when it is rebuilt; ``_ours`` adds the
 # kernels and likelihoods that have a name. No two have the same name, so that files of versions
 # that had them in other modules load too.
 _OURS = [
@@ -54,12 +54,12 @@ _SKRUB = [
     "skrub._datetime_encoder.DatetimeEncoder",
     "skrub._to_str.ToStr",
 ]
-# Types of numbers, which scikit-learn's imputer notes.
+# Data types, which scikit-learn's imputer stores.
 _NUMPY = ["numpy.dtype"]
 # Packages whose types may be in a file, and the extra that installs them.
 _EXTRAS = {"dask": "dask", "distributed": "dask", "pandas": "cli", "skrub": "cli"}
 _SCHEMA = "schema.json"
-# Errors that do not mean that the file is damaged.
+# Exceptions that do not mean that the file is damaged.
 _OF_THE_SYSTEM = (ImportError, FileNotFoundError, PermissionError, MemoryError)
 
 
@@ -72,7 +72,7 @@ def _ours() -> list[str]:
 
 
 def trusted_types() -> list[str]:
-    """Names of all types that ``load`` makes objects of."""
+    """Names of all types that ``load`` instantiates."""
     return [*_ours(), *_SKRUB, *_NUMPY]
 
 
@@ -111,7 +111,7 @@ def load(path: str | os.PathLike[str], trusted: Iterable[str] = ()) -> Any:
     trusted : iterable of str
         Further types that may be in the file, such as "my_module.MyKernel"
         for a model with a kernel or likelihood of your own. Whoever wrote the
-        file can make objects of these types with any content: name only
+        file can create objects of these types with any content: name only
         types that you know, and open only files from sources you trust.
 
     Raises

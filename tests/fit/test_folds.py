@@ -192,7 +192,7 @@ def test_weights_and_class_weights_are_those_of_the_fit():
 def test_folds_are_refused_where_rows_are_gone_or_draws_would_be_drawn_anew():
     X, y = three_blobs(2100)
     model = BayesianSVC(**FAST, n_inducing=10).fit(X, y)
-    with pytest.raises(ValueError, match="remembers up to 2000"):
+    with pytest.raises(ValueError, match=r"does not remember them all \(at most 2000\)"):
         model.left_out("folds")
     chains = BayesianSVC(inference="slice", n_chains=2, n_draws=20, hyperparameters="fixed", random_state=0)
     with pytest.warns(UserWarning, match="draws|chains"):

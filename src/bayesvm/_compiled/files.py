@@ -1,8 +1,8 @@
-"""Files of compiled predictors: arrays and a description, nothing that could run.
+"""Files of compiled predictors: arrays and a description, no code.
 
 The format is numpy's ``.npz`` without pickles. One entry is a JSON text that
-says how the arrays make up the object; only types that the reader names, and
-kernels and likelihoods that have a name in this library, are made from it.
+describes how the object is built from the arrays; only types listed by the reader, and
+registered kernels and likelihoods, are instantiated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bayesvm._version import __version__
 
 _FORMAT = 2
 _DESCRIPTION = "description"
-# Exceptions of numpy for files that are not its own, or are cut or damaged.
+# Exceptions of numpy for foreign, truncated or damaged files.
 _UNREADABLE = (
     TypeError,
     ValueError,
@@ -37,7 +37,7 @@ _UNREADABLE = (
 
 
 def write(value: Any, path: str | os.PathLike[str], types: Iterable[type]) -> Path:
-    """Write an object to a file, complete or not at all.
+    """Write an object to a file, atomically.
 
     Parameters
     ----------
@@ -124,17 +124,17 @@ def _packed(value: Any, arrays: dict[str, Any], types: set[type]) -> Any:
 
 
 class _Unregistered(LookupError):
-    """A file needs something of the user's own that this process does not know."""
+    """A file needs a user's type that is not registered in this process."""
 
 
 def _name(kind: type) -> str:
-    """What a file calls a type: one of ours by its class, which may move; others by module and class."""
+    """Name of a type in files: the class of one of ours, whose module may change; else module and class."""
     ours = kind.__module__.partition(".")[0] == "bayesvm"
     return kind.__qualname__ if ours else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _registered_types() -> dict[str, type]:
-    """Kernels and likelihoods that have a name, by their class; they need torch, so imported when met."""
+    """Registered kernels and likelihoods by type name; imported on demand, as they need torch."""
     from bayesvm._core.kernels import KERNEL_NAMES
     from bayesvm._core.likelihoods import LIKELIHOODS
 

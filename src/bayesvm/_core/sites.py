@@ -12,7 +12,7 @@ from bayesvm._core.gaussian import from_natural, kl_from
 
 
 class Statistics(NamedTuple):
-    """Sums over rows that q is made of, added to in place (eq. 3.1).
+    """Sums over rows that determine q, accumulated in place (eq. 3.1).
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ def ridge_statistics(A: Tensor, target: Tensor, weight: Tensor) -> tuple[Tensor,
 
 
 class PosteriorMoments(NamedTuple):
-    """Moments on the training rows of the q that fixed sites make, and its KL.
+    """Moments on the training rows of the q given by fixed sites, and its KL.
 
     Attributes
     ----------
@@ -158,7 +158,7 @@ def posterior_moments(A: Tensor, W: Tensor, G: Tensor) -> PosteriorMoments:
     return PosteriorMoments(*_PosteriorFromSites.apply(A, W, G))  # type: ignore[no-untyped-call]
 
 
-# --- Leave-one-out in closed form: a row's own sites are removed from q (section 5).
+# --- Leave-one-out in closed form: q without the sites of a row (section 5).
 
 
 # Below this the row alone determines q along its own direction and removing

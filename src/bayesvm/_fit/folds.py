@@ -1,4 +1,4 @@
-"""What a model foretells where everything, the kernel included, is learned anew without the rows foretold."""
+"""Cross-validation: predictions of rows by models that were fitted, kernel included, without them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ FloatArray = npt.NDArray[np.floating]
 IntArray = npt.NDArray[np.int64]
 
 FOLDS = 10
-# With fewer rows than this for each learned number of the kernel leave-one-out may flatter.
+# With fewer rows than this for each learned parameter of the kernel leave-one-out may be optimistic.
 _ROWS_PER_PARAMETER = 4
 
 
 def few_rows_per_parameter(e: Any) -> bool:
-    """Whether a fitted estimator has all rows at hand, and few beside what its kernel learned from them."""
+    """Whether a fitted estimator remembers all rows, and these are few per learned kernel parameter."""
     if not has_all_rows(e) or fitted_params(e).get("hyperparameters") == "fixed":
         return False
     n_parameters = sum(np.size(values) for values in e.model_.params.values())
@@ -44,7 +44,7 @@ def has_all_rows(e: Any) -> bool:
 
 @dataclass(frozen=True)
 class Folds:
-    """Models that lack a tenth of the rows each, and what they say of these.
+    """Models fitted without a tenth of the rows each, and their predictions of these.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Folds:
     fold : ndarray of shape (M,)
         Which model has not learned from a row.
     rows : LeftOut
-        Of M rows; copies of a row that lie in different folds are several.
+        Of M rows; copies of a row in different folds count as several.
     """
 
     models: list[Any]
@@ -66,10 +66,10 @@ class Folds:
         """Fit to all rows but one fold, for each fold, with the parameters of the estimator's last fit."""
         if not has_all_rows(e):
             raise ValueError(
-                "folds need all training rows, and a model remembers up to 2000; use calibration rows, or "
-                "leave-one-out"
+                "folds need all training rows, and this model does not remember them all (at most 2000); use "
+                "calibration rows, or leave-one-out"
                 if e.chains_ is None
-                else "folds would sample chains anew ten times; use calibration rows, or leave-one-out"
+                else "folds would run the chains ten times; use calibration rows, or leave-one-out"
             )
         memory, n_classes = e.memory_, len(e.classes_)
         dealt = deal(memory)
@@ -92,10 +92,9 @@ class Folds:
 
 
 def deal(memory: Memory) -> IntArray:
-    """How many of the equal rows that each remembered one stands for go to each fold, shape (M, K).
+    """How many copies of each remembered row go to each fold, shape (M, K).
 
-    Class by class, so that folds have as much of each; groups, and rows that
-    are copies of one, stay together.
+    Stratified by class; groups, and rows that are copies of one another, stay together.
     """
     whole = np.arange(len(memory.y)) if memory.group is None else memory.group
     if memory.together:
@@ -120,7 +119,7 @@ def deal(memory: Memory) -> IntArray:
 
 
 def _without(e: Any, memory: Memory, weight: FloatArray) -> Any:
-    """A model of the rows that have weight left, or the class that all of them have."""
+    """A model of the rows of positive weight, or the index of their class if they have only one."""
     kept = weight > 0
     if len(left := np.unique(memory.y[kept])) < 2:
         return int(left[0])
@@ -142,7 +141,7 @@ def _without(e: Any, memory: Memory, weight: FloatArray) -> Any:
 
 
 def _predicted(model: Any, X: FloatArray, n_classes: int) -> FloatArray:
-    """Class probabilities, zero for classes that the model has not met."""
+    """Class probabilities, zero for classes without a training row."""
     proba = np.zeros((len(X), n_classes))
     if isinstance(model, int):
         proba[:, model] = 1.0

@@ -39,7 +39,7 @@ _SPREADS = (1.0, 0.1)
 _LEAST_GAIN = 3.0
 _LEAST_ERRORS = 2.0
 # How far the sites of one row may move a latent function: the hinge is flat
-# beyond its margin, which a site with little curvature does not know.
+# beyond its margin, unlike its Gaussian site.
 _REACH = 3.0
 
 
@@ -71,7 +71,7 @@ class LocalPart:
     typical: float
 
     def on(self, device: str) -> LoadedLocal:
-        """The same as tensors on a device, in double precision whatever that of the model."""
+        """The same as tensors on a device, always in double precision."""
         scale, middle, X, W, b = (
             torch.as_tensor(a, dtype=torch.float64, device=device)
             for a in (self.scale, self.middle, self.X, self.W, self.b)
@@ -116,7 +116,7 @@ def _left_of_neighbours(near: Neighbours, rows: TrainingRows, some: slice) -> Te
 
 
 def fit_local(rows: TrainingRows, ascent: Ascent) -> LocalPart | None:
-    """The local part that leave-one-out asks for, or None.
+    """The local part that leave-one-out selects, or None.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def _fit(rows: TrainingRows, ascent: Ascent) -> LocalPart | None:
 
 
 def _scale(rows: TrainingRows) -> Tensor:
-    """Columns by how fast the functions vary along them, if the kernel can tell."""
+    """Columns scaled by how fast the functions vary along them, if the kernel has a relevance."""
     D = rows.X.shape[1]
     try:
         scale = slope_variances(rows.kernel, rows.params, D).to(rows.X).sqrt()

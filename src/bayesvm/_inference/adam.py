@@ -72,7 +72,7 @@ class Adam:
 
 
 # All classes in one product, up to this many multiplications more than
-# needed, where sorting the rows by class would stop to wait for the device.
+# needed, where sorting the rows by class would synchronise with the device.
 _DENSE_WORK = {"cuda": 4e9}
 
 
@@ -292,5 +292,5 @@ def _run(task: Task, progress: Progress) -> Outcome:
     return ascend(task.rows, task.member.rule, task.start, task.settings, progress, task.base)
 
 
-# q is only near what its sites make: class offsets from leave-one-out would fit the difference.
+# q differs a little from the Gaussian of its sites: offsets from leave-one-out would fit the difference.
 METHOD = Method(_run, max_iter=PAPER_EPOCHS, learns_kernel=True, missing=_missing, mean_decides=True)

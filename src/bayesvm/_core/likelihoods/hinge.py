@@ -134,7 +134,7 @@ def augmented_hinge(b: Tensor, s2: Tensor) -> AugmentedTerms:
 
 
 def pair_bound(F: Tensor, s2: Tensor) -> RowTerms:
-    r"""Row terms against one rival: two sites whatever the number of classes (eqs. 2.3, 3.2).
+    r"""Row terms against one rival: two sites for any number of classes (eqs. 2.3, 3.2).
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ _SMALLEST_POWER = 0.625
 
 
 class DrawnSites(NamedTuple):
-    """What rows say about their latents given drawn scales: f ~ N(target, variance) (eq. 8.31).
+    """Gaussian observations of the latents given drawn scales: f ~ N(target, variance) (eq. 8.31).
 
     Both of shape (..., N, J), the weights of the rows inside.
     """

@@ -30,7 +30,7 @@ class RobustMax:
     Parameters
     ----------
     epsilon : float
-        Share of labels that are wrong whatever the latents.
+        Share of labels that are wrong independently of the latents.
     n_nodes : int
         Trapezoid nodes over the latent of the own class. Largest errors of
         the 24, for three to ten classes and a standard deviation of one of
