@@ -29,7 +29,7 @@ from bayesvm._model import Model, to_numpy
 
 FloatArray = npt.NDArray[np.floating]
 
-# Inference methods by the names that users write.
+# Inference methods by the names of the parameter.
 _METHODS = {"variational": "coordinate", "em": "ecm", "gibbs": "gibbs"}
 
 

@@ -1,4 +1,4 @@
-"""Folds foretell a row by a model that has learned everything without it."""
+"""Folds predict a row by a model that has learned everything without it."""
 
 import pickle
 
@@ -73,7 +73,7 @@ def wide():
     return X, y, BayesianSVC(random_state=0).fit(X, y)
 
 
-def test_rows_are_foretold_by_fits_without_them(wide):
+def test_rows_are_predicted_by_fits_without_them(wide):
     _, _, model = wide
     folds = Folds.of(model)
     rows = model.memory_
@@ -157,7 +157,7 @@ def test_groups_are_left_out_together():
     assert all(len(np.unique(fold[of == g])) == 1 for g in range(10))
 
 
-def test_a_class_of_one_row_is_foretold_by_models_that_have_never_met_it():
+def test_a_class_of_one_row_is_predicted_by_models_without_it():
     X, y = three_blobs(40)
     y = np.where(np.arange(40) == 3, 9, y % 2)
     model = BayesianSVC(**FAST).fit(X, y)

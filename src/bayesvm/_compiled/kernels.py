@@ -1,4 +1,4 @@
-"""Kernels compiled to numpy: parameters and inducing points are fixed, and multiplied out beforehand.
+"""Kernels compiled to numpy: parameters and inducing points are fixed, and what depends on them precomputed.
 
 Each form has a constructor ``of`` from the parameters of a kernel, Z of shape
 (P, D), a factor on the covariances, and the precision of the results.
@@ -40,10 +40,10 @@ def _brief(value: Any) -> str:
     return repr(value)
 
 
-# OpenBLAS shares larger products out among threads of its own. Ours have
-# blocks of rows, and nothing is left for others to do; measured on one core,
-# pieces of sixteen rows are as fast as one product (112 against 99 GFlop/s at
-# 256 rows, P = 128, single precision).
+# OpenBLAS distributes larger products over its own threads, which would compete
+# with ours, one for each block of rows. Measured on one core, pieces of sixteen
+# rows are as fast as one product (112 against 99 GFlop/s at 256 rows, P = 128,
+# single precision).
 _MOST_MULTIPLICATIONS = 2**18
 _FEWEST_ROWS = 8
 
@@ -300,7 +300,7 @@ class ProductOfTerms:
 
 @dataclass(frozen=True, repr=False)
 class TorchTerm(Brief):
-    """A kernel without a form in numpy: its own code, through torch, in double precision.
+    """A kernel without a compiled form: evaluated through torch, in double precision.
 
     Attributes
     ----------

@@ -62,7 +62,7 @@ def ascend(
     tol: float,
     progress: Progress,
 ) -> Ascent:
-    """Sweep until the class-centred latent means stop changing.
+    """Sweep until the class-centred latent means stop changing (eqs. 3.1, 3.4).
 
     Ctrl-C ends the ascent with the best q so far.
 

@@ -318,7 +318,7 @@ def needs_positive_sites(member: Member) -> str | None:
     if getattr(member.likelihood, "log_concave", True):
         return None
     name = type(member.likelihood).__name__
-    return f"a log-concave likelihood, and {name}, which may ask for a negative precision, is not one"
+    return f"a log-concave likelihood, which {name} is not (its site precisions may be negative)"
 
 
 @dataclass(frozen=True)

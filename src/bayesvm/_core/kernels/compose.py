@@ -1,4 +1,4 @@
-"""Sums and products of kernels, the names that users may write, and fast paths through either."""
+"""Sums and products of kernels, kernels by name, and fast paths."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Sum(_Composite):
 
 @dataclass(frozen=True)
 class Product(_Composite):
-    """The product of kernels: similar only where every factor says so."""
+    """The product of kernels: rows are similar only where all factors agree."""
 
     def cross(self, params: Params, X: Tensor, Z: Tensor) -> Tensor:
         return reduce(mul, self._of_parts("cross", params, X, Z))
@@ -119,7 +119,7 @@ _DEVIATION_SCALE = 0.1
 
 
 def deviation_scales(kernel: Kernel, params: Params) -> dict[str, float]:
-    """Cauchy scale of the deviations within each parameter (eq. 5.9), as the parts of the kernel set it."""
+    """Cauchy scale of the deviations within each parameter (eq. 5.9), from the parts of the kernel."""
     if isinstance(kernel, (Sum, Product)):
         return {
             f"{i}.{name}": scale
@@ -196,8 +196,8 @@ def resolve_kernel(kernel: str | Kernel, ard: bool) -> Kernel:
     return terms[0] if len(terms) == 1 else Sum(terms)
 
 
-# Fast paths: each function below asks a kernel for its own way (see ``Kernel``), takes sums,
-# products and multiples apart, and otherwise evaluates the kernel as it is.
+# Fast paths: each function below calls the optional method of a kernel (see ``Kernel``), recurses into
+# sums, products and multiples, and otherwise evaluates the kernel as it is.
 
 
 def _own_method(kernel: Kernel, name: str) -> Callable[..., Any] | None:
