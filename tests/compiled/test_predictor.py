@@ -18,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 import bayesvm
 from bayesvm import BayesianSVC, SVGPClassifier
 from bayesvm._compiled import CompiledPredictor
+from bayesvm._compiled.kernels import PROFILES
 from bayesvm._compiled.latents import ExpectedSoftmax, SigmoidAtNodes
 from bayesvm._core.likelihoods import LIKELIHOODS, RobustMax
 from bayesvm._core.predictive import expected_softmax, line_nodes
@@ -286,6 +287,16 @@ def test_a_file_of_a_kernel_that_is_not_registered_says_so(tmp_path, monkeypatch
         path = predictor.save(tmp_path / "p.npz")
         assert_array_equal(CompiledPredictor.load(path).predict_proba(X), predictor.predict_proba(X))
     with pytest.raises(ValueError, match=rf"{__name__}\.OwnRBF, which is not registered here") as refused:
+        CompiledPredictor.load(path)
+    assert "damaged" not in str(refused.value)
+
+
+def test_a_file_of_a_profile_that_is_not_registered_says_so(tmp_path, monkeypatch):
+    path = fitted().compile_predictor().save(tmp_path / "p.npz")
+    monkeypatch.delitem(PROFILES, "rbf")
+    with pytest.raises(
+        ValueError, match="the kernel profile 'rbf', which is not in PROFILES here"
+    ) as refused:
         CompiledPredictor.load(path)
     assert "damaged" not in str(refused.value)
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesvm._compiled.kernels import NotRegisteredError
 from bayesvm._files import replacing
 from bayesvm._version import __version__
 
@@ -82,7 +83,7 @@ def read(path: str | os.PathLike[str], types: Iterable[type]) -> Any:
         version = description["format"]
         named = {_name(t): t for t in types}
         made = _unpacked(description["content"], arrays, named) if version == _FORMAT else None
-    except _Unregistered as error:
+    except NotRegisteredError as error:
         raise ValueError(f"{source} contains {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{_refusal(source)} ({type(error).__name__}: {error})") from error
@@ -123,10 +124,6 @@ def _packed(value: Any, arrays: dict[str, Any], types: set[type]) -> Any:
     )
 
 
-class _Unregistered(LookupError):
-    """A file needs a user's type that is not registered in this process."""
-
-
 def _name(kind: type) -> str:
     """Name of a type in files: the class of one of ours, whose module may change; else module and class."""
     ours = kind.__module__.partition(".")[0] == "bayesvm"
@@ -145,7 +142,7 @@ def _registered_types() -> dict[str, type]:
 def _registered(name: str) -> type:
     found = _registered_types()
     if name not in found and "." in name:
-        raise _Unregistered(
+        raise NotRegisteredError(
             f"the kernel or likelihood {name}, which is not registered here: call register_kernel (of "
             "bayesvm.kernels) or register_likelihood (of bayesvm.extending) before the file is loaded"
         )

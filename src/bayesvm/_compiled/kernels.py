@@ -22,6 +22,10 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 
+class NotRegisteredError(LookupError):
+    """A predictor needs something of the user's own that is not registered in this process."""
+
+
 class Brief:
     """Base of dataclasses made with ``repr=False``: their arrays are shown by type and shape, on one line."""
 
@@ -108,7 +112,10 @@ class DistanceTerm(Brief):
 
     def __post_init__(self) -> None:
         if self.name not in PROFILES:
-            raise ValueError(f"{self.name!r} is not in PROFILES; import the module that adds it")
+            raise NotRegisteredError(
+                f"the kernel profile {self.name!r}, which is not in PROFILES here: import the module that "
+                "adds it"
+            )
 
     @classmethod
     def of(cls, name: str, params: dict[str, Array], Z: Array, factor: float, dtype: str) -> DistanceTerm:
