@@ -14,7 +14,7 @@ from bayesvm._core import gaussian
 from bayesvm._core.features import Features
 from bayesvm._core.gaussian import Gaussian
 from bayesvm._core.grouping import Tiles, grouped_pairs, stable_order
-from bayesvm._core.likelihoods import Likelihood, pair_bound
+from bayesvm._core.likelihoods import Likelihood, members_of, pair_bound
 from bayesvm._core.sites import Statistics, dense_statistics
 from bayesvm._inference.blocks import Block
 
@@ -63,6 +63,11 @@ class RivalRule(Protocol):
         ...
 
     @property
+    def n_members(self) -> int:
+        """How many likelihoods have latent functions of their own, side by side."""
+        ...
+
+    @property
     def averaged(self) -> bool:
         """Whether rivals jump between sweeps, so that the sites of several are averaged.
 
@@ -98,6 +103,10 @@ class AllRivals:
     @property
     def shift_invariant(self) -> bool:
         return self.likelihood.shift_invariant
+
+    @property
+    def n_members(self) -> int:
+        return len(members_of(self.likelihood))
 
     def block_rows(self, q: Gaussian) -> int:
         C, P = q.m.shape
@@ -142,6 +151,7 @@ class OneRival:
     seed: int = 0
     single: bool = False
     shift_invariant: ClassVar[bool] = True
+    n_members: ClassVar[int] = 1
     averaged: ClassVar[bool] = True
 
     def block_rows(self, q: Gaussian) -> int:

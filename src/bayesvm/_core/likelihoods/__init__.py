@@ -14,6 +14,7 @@ from bayesvm._core.likelihoods.base import (
     expected,
     with_gradient,
 )
+from bayesvm._core.likelihoods.committee import Committee, members_of
 from bayesvm._core.likelihoods.hinge import (
     AugmentedBinaryHinge,
     BinaryHinge,
@@ -31,6 +32,7 @@ from bayesvm._core.likelihoods.softmax import Softmax
 __all__ = [
     "AugmentedBinaryHinge",
     "BinaryHinge",
+    "Committee",
     "CrammerSingerMode",
     "DrawnSites",
     "HingeMode",
@@ -48,6 +50,7 @@ __all__ = [
     "Softmax",
     "augmented_hinge",
     "expected",
+    "members_of",
     "pair_bound",
     "register_likelihood",
     "resolve_likelihood",

@@ -183,6 +183,13 @@ def per_class_moments(F: Tensor, s2: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat([-0.5 * F, 0.5 * F], 1), (0.5 * s2).expand(-1, 2)
 
 
+def per_member_moments(F: Tensor, s2: Tensor, n_members: int) -> tuple[Tensor, Tensor]:
+    """Moments per class of every member, (M, N, C), for functions of all members side by side (N, J)."""
+    parts = zip(F.chunk(n_members, 1), s2.chunk(n_members, 1), strict=True)
+    means, variances = zip(*(per_class_moments(*part) for part in parts), strict=True)
+    return torch.stack(means), torch.stack(variances)
+
+
 def per_class_latents(f: Tensor) -> Tensor:
     """Latents per class (..., C) for functions (..., J): a difference g becomes -g/2 and g/2."""
     return f if f.shape[-1] > 1 else torch.cat([-0.5 * f, 0.5 * f], -1)
