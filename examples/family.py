@@ -20,7 +20,7 @@ def main() -> None:
         "SVGP, softmax": SVGPClassifier(random_state=0),
         "linear": LinearBayesianSVC(random_state=0),
     }
-    print(f"{'':<22}{'accuracy':>10}{'log-loss':>10}{'foretold':>10}{'seconds':>10}")
+    print(f"{'':<22}{'accuracy':>10}{'log-loss':>10}{'estimated':>10}{'seconds':>10}")
     for name, model in models.items():
         start = time.perf_counter()
         model.fit(X_train, y_train)

@@ -4,9 +4,11 @@ import io
 import os
 import pickle
 import re
+import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import joblib
 import numpy as np
@@ -135,6 +137,16 @@ def test_foreign_types_are_refused(tmp_path):
 @dataclass(frozen=True)
 class OwnSoftmax(Softmax):
     """A user's likelihood, of a type that the library does not know."""
+
+
+def test_a_registered_class_does_not_replace_one_of_the_same_name(tmp_path, monkeypatch):
+    X, y = three_blobs(30)
+    path = bayesvm.save(BayesianSVC(kernel="rbf", **FAST).fit(X, y), tmp_path / "model.skops")
+    own = ModuleType("my_kernels")
+    own.RBF = type("RBF", (Foreign,), {"__module__": own.__name__})
+    monkeypatch.setitem(sys.modules, own.__name__, own)
+    monkeypatch.setitem(KERNEL_NAMES, "own", own.RBF)
+    assert type(bayesvm.load(path).model_.kernel) is RBF
 
 
 @pytest.mark.parametrize(
@@ -278,15 +290,30 @@ def test_damaged_files_are_no_models(schema, tmp_path):
         bayesvm.load(path)
 
 
-def test_missing_packages_are_named(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        ("skrub", r"needs the module skrub, which is not installed: pip install 'bayesvm\[cli\]'"),
+        ("dask.array", r"needs the module dask\.array, .*: pip install 'bayesvm\[dask\]'"),
+        ("my_kernels", "needs the module my_kernels, which cannot be imported here"),
+    ],
+)
+def test_missing_packages_are_named(module, message, tmp_path, monkeypatch):
     path = bayesvm.save(BayesianSVC(), tmp_path / "model.skops")
 
-    def needs_skrub(*args, **kwargs):
-        raise ModuleNotFoundError("No module named 'skrub'", name="skrub")
+    def needs_another(*args, **kwargs):
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
 
-    monkeypatch.setattr(skops_io, "load", needs_skrub)
-    with pytest.raises(ImportError, match=r"needs skrub: pip install 'bayesvm\[cli\]'"):
+    monkeypatch.setattr(skops_io, "load", needs_another)
+    with pytest.raises(ImportError, match=message):
         bayesvm.load(path)
+
+
+def test_modules_of_ones_own_that_cannot_be_imported_are_named(tmp_path):
+    path = bayesvm.save(BayesianSVC(kernel=Foreign()), tmp_path / "own.skops")
+    path = rewritten(path, lambda schema: schema.replace(f'"{__name__}"', '"my_kernels"'))
+    with pytest.raises(ImportError, match="needs the module my_kernels, which cannot be imported here"):
+        bayesvm.load(path, trusted=["my_kernels.Foreign"])
 
 
 def test_failed_saves_leave_nothing_behind(tmp_path, monkeypatch):

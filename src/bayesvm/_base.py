@@ -61,7 +61,9 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     memory_: Memory
     chains_: Any
     random_state: Any
-    # Models that lack a tenth of the rows each, once something has asked for them.
+    # The parameters of the last fit; ``set_params`` may have changed them since.
+    _fitted_params: dict[str, Any] | None = None
+    # Models fitted without a tenth of the rows each: a cache, filled on first use.
     _folds: Folds | None = None
     loo_gain_: tuple[float, ...]
 
@@ -296,15 +298,15 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         _check_inside("max_error", max_error)
         _check_inside("confidence", confidence)
         if calibration is None or isinstance(calibration, str):
-            rows = foretold = self.left_out(calibration or "auto")
+            rows = placing = self.left_out(calibration or "auto")
         else:
             model, X, label = self._held_out(calibration)
-            rows, foretold = LeftOut.of(_prediction.proba(model, X), label), self.left_out("leave-one-out")
+            rows, placing = LeftOut.of(_prediction.proba(model, X), label), self.left_out("leave-one-out")
         problem = too_few_rows(rows.n_rows, max_error, confidence)
         if problem:
             _warn_of_few(problem)
             return math.inf
-        return promised_threshold(foretold, rows, max_error, confidence)
+        return promised_threshold(placing, rows, max_error, confidence)
 
     def predict_set(
         self, X: Any, coverage: float = 0.9, calibration: tuple[Any, Any] | str | None = None
@@ -359,8 +361,8 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def left_out(self, method: str = "auto") -> LeftOut:
         """Predictions of the training rows by models that have not learned from them.
 
-        What this model foretells of itself: promises without calibration rows
-        rest on them.
+        An estimate of how this model predicts new rows; promises without
+        calibration rows rest on it.
 
         Parameters
         ----------
@@ -369,8 +371,8 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             from ten models that learn everything anew, each without a tenth of
             the rows; the first call fits them, and they are kept until the
             next fit. "auto": folds where there are fewer than four rows for
-            each number that the kernel learned from them, which can flatter
-            leave-one-out, and all of them are remembered (up to 2000).
+            each learned parameter of the kernel, where leave-one-out can be
+            optimistic, and all of them are remembered (up to 2000).
 
         Returns
         -------
@@ -391,8 +393,7 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _fold_models(self) -> Folds:
         if self._folds is None:
-            seed = self.random_state if isinstance(self.random_state, numbers.Integral) else 0
-            self._folds = Folds.of(self, int(seed))
+            self._folds = Folds.of(self)
         return self._folds
 
     def __getstate__(self) -> dict[str, Any]:

@@ -32,14 +32,14 @@ class FitReporter:
     max_steps : int
     fitted_attributes : callable
         The attributes of an estimator whose training ended in a given state;
-        called only if a callback asks for a fitted estimator.
+        called only if a callback needs a fitted estimator.
 
     Attributes
     ----------
     progress : Progress
         To be handed to the training.
     stopped : bool
-        Whether a callback asked for an early end.
+        Whether a callback requested an early end.
     """
 
     def __init__(

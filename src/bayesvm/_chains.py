@@ -1,4 +1,4 @@
-"""The draws of a fit as plain arrays: what an estimator keeps and shows of its chains."""
+"""The draws of a fit as plain arrays, and their conversion for ArviZ."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FittedChains:
         How many independent draws the chains are worth at least, for the
         middle of a distribution and for its tails.
     enough : float
-        How many are asked for.
+        How many were requested.
     n_steps, thinning : int
         Transitions of each chain altogether, and between kept draws.
     converged : bool
@@ -64,12 +64,12 @@ class FittedChains:
 
     @property
     def problem(self) -> str:
-        """What a user should know if the chains have not converged; empty if they have."""
+        """The warning if the chains have not converged; empty if they have."""
         if self.converged:
             return ""
         start = f"the chains have not converged after {self.n_steps} transitions: "
         if not self.r_hat < LARGEST_R_HAT:
-            # Of chains this short even independent draws may seem to disagree.
+            # In chains this short even independent draws may seem to disagree.
             helps = "n_draws and max_iter" if self.v.shape[1] < _FEW_DRAWS else "max_iter"
             return (
                 f"{start}they disagree, with R-hat {self.r_hat:.3f} (below {LARGEST_R_HAT:g} is good). "
@@ -91,7 +91,7 @@ class FittedChains:
 
 
 def fitted_chains(chains: Chains, y: npt.NDArray[np.int64], weight: npt.NDArray[np.floating]) -> FittedChains:
-    """Chains as arrays, with the labels and weights of the rows they are about."""
+    """Chains as arrays, with the labels and weights of their rows."""
     verdict = chains.verdict
     return FittedChains(
         v=to_numpy(chains.v),
@@ -109,7 +109,7 @@ def fitted_chains(chains: Chains, y: npt.NDArray[np.int64], weight: npt.NDArray[
     )
 
 
-# --- Chains for ArviZ, which is where people look at chains.
+# --- Chains for ArviZ.
 
 
 # Names of samplers, for estimators that do not have all of them.

@@ -1,4 +1,4 @@
-"""Compiling a fitted model for serving: everything that does not depend on the row is multiplied out."""
+"""Compiling a fitted model for serving: everything that does not depend on the row is precomputed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are either complete or not there: written beside their place, then moved."""
+"""Atomic writes: files are written under a temporary name, then moved."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path to write to; the file is moved to ``path`` on success.
 
-    Whatever goes wrong, the temporary file is removed and a file that was at
-    ``path`` before stays as it was. A symbolic link stays a link: the file it
+    On any exception the temporary file is removed and an existing file at
+    ``path`` stays as it was. A symbolic link stays a link: the file it
     points to is replaced. Devices and pipes are written to directly.
 
     Parameters
     ----------
     path : str or path-like
-        Where the file shall be in the end.
+        The final path.
 
     Yields
     ------

@@ -1,4 +1,4 @@
-"""What rows that a model has not learned from say of it: what it knows, and what it can promise.
+"""Judging a model by rows that it has not learned from: whether it learned anything, and what it can promise.
 
 Formulas and wording only, shared by fits, tables, the command line and the report. Every judgement is of a
 :class:`LeftOut` or of the probabilities of labels: of rows left out, held out or given for calibration.
@@ -69,17 +69,17 @@ class LeftOut(NamedTuple):
 
     @property
     def n_rows(self) -> float:
-        """How many rows of one weight say as much (eq. 6.8)."""
+        """Effective number of rows: as many of equal weight carry the same information (eq. 6.8)."""
         total = float(self.weight.sum())
         return total**2 / float(self.weight @ self.unit) if total else 0.0
 
 
-# --- Whether a model knows more than how frequent the classes are: one formula and one wording.
+# --- Whether probabilities are better than the class frequencies: one formula and one wording.
 
 
 _STANDARD_ERRORS = 2.0
-# Numbers that were fitted to leave-one-out, which flatters it by about a nat each: temperature and spread.
-# Class offsets are a third kind, but the class frequencies were read off the same rows too.
+# Parameters fitted to leave-one-out, each of which improves it by about a nat: temperature and spread.
+# Class offsets are fitted too, but so are the class frequencies, to the same rows.
 _FITTED = 2
 
 
@@ -112,7 +112,7 @@ class Gain(NamedTuple):
 
     @property
     def is_certain(self) -> bool:
-        """Whether it is more than two standard errors (eq. 6.20); not so where nothing is known."""
+        """Whether it is more than two standard errors (eq. 6.20); False where it is unknown."""
         return self.value > _STANDARD_ERRORS * self.error
 
     def doubt(self, rows: str) -> str:
@@ -172,7 +172,7 @@ def gain_over_frequencies(
 # share over that of a threshold that knows the truth: .09 to .93 from the least, .30 to .99 from halfway).
 _STEPS = 50
 _LEAST = 1.5
-# Products such as 20 · .55 may exceed the whole number they stand for by a rounding error.
+# Products such as 20 · .55 may exceed the exact whole number by a rounding error.
 _ROUNDING = 1e-9
 
 
@@ -217,14 +217,14 @@ def _rounded_up(rate: float) -> str:
     return f"{min(1.0, math.ceil(rate / unit) * unit):.3g}"
 
 
-def threshold_grid(foretold: LeftOut, n_rows: float, needed: int) -> FloatArray:
+def threshold_grid(placing: LeftOut, n_rows: float, needed: int) -> FloatArray:
     """Thresholds to test on ``n_rows`` rows, strictest first (eq. 6.15).
 
     Parameters
     ----------
-    foretold : LeftOut
-        Rows whose confidences alone set the grid. The labels of the rows to
-        be tested must not have a say in it: only their number does.
+    placing : LeftOut
+        Rows whose confidences alone set the grid. It must not depend on the
+        labels of the rows to be tested, only on their number.
     n_rows : float
         Number of rows to be tested.
     needed : int
@@ -235,12 +235,12 @@ def threshold_grid(foretold: LeftOut, n_rows: float, needed: int) -> FloatArray:
     ndarray of shape (n_thresholds,)
         Decreasing; the last is zero, which answers every row.
     """
-    if not len(foretold.confidence):  # nothing was foretold: all rows are answered, or none
+    if not len(placing.confidence):  # leave-one-out is unavailable: all rows are answered, or none
         return np.zeros(1)
-    threshold, mass, _ = accepted_by_confidence(foretold.confidence, foretold.weight, foretold.weight)
+    threshold, mass, _ = accepted_by_confidence(placing.confidence, placing.weight, placing.weight)
     first = math.sqrt(min(1.0, _LEAST * needed / n_rows))
     share = np.linspace(first, 1.0, _STEPS)[:-1]
-    share = share[share < 1.0]  # no confidence of a row seen bounds those to come
+    share = share[share < 1.0]  # new rows may have lower confidences than any of these
     place = np.searchsorted(mass, share * mass[-1] * (1.0 - _ROUNDING))
     grid = threshold[np.minimum(place, len(threshold) - 1)]
     return np.append(np.unique(grid[grid > 0.0])[::-1], 0.0)
@@ -252,7 +252,7 @@ def certified_threshold(grid: FloatArray, rows: LeftOut, max_error: float, level
     Parameters
     ----------
     grid : ndarray of shape (n_thresholds,)
-        Decreasing, and chosen without a look at the labels.
+        Decreasing, and chosen independently of the labels.
     rows : LeftOut
     max_error : float
         Error rate to keep among rows of at least that confidence.
@@ -273,16 +273,16 @@ def certified_threshold(grid: FloatArray, rows: LeftOut, max_error: float, level
     return passed
 
 
-def promised_threshold(foretold: LeftOut, rows: LeftOut, max_error: float, level: float) -> float:
+def promised_threshold(placing: LeftOut, rows: LeftOut, max_error: float, level: float) -> float:
     """Confidence from which answers keep a rate, by enough rows (eqs. 6.15, 6.16); or infinity.
 
     Parameters
     ----------
-    foretold : LeftOut
-        What sets the grid.
+    placing : LeftOut
+        Rows that set the grid.
     rows, max_error, level : see `certified_threshold`
     """
-    grid = threshold_grid(foretold, rows.n_rows, rows_needed(max_error, level))
+    grid = threshold_grid(placing, rows.n_rows, rows_needed(max_error, level))
     return certified_threshold(grid, rows, max_error, level)
 
 
@@ -292,7 +292,7 @@ def promised_threshold(foretold: LeftOut, rows: LeftOut, max_error: float, level
 def prediction_sets(
     proba: FloatArray, coverage: float, rows: LeftOut, fold: IntArray, by_fold: Iterable[FloatArray]
 ) -> BoolArray:
-    """Classes that fit in with the labels of rows left out, and the most probable one (eqs. 6.17, 6.18).
+    """Classes that conform with the labels of rows left out, and the most probable one (eqs. 6.17, 6.18).
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ from bayesvm._model import Model, to_numpy
 
 FloatArray = npt.NDArray[np.floating]
 
-# Inference methods by the names that users write.
+# Inference methods by the names of the parameter.
 _METHODS = {"variational": "coordinate", "em": "ecm", "gibbs": "gibbs"}
 
 
@@ -68,7 +68,7 @@ class LinearBayesianSVC(LatentClassifier):
     fit_intercept : bool, default=True
         Whether functions have an intercept, penalised like the weights.
     standardize : bool, default=True
-        Standardise the columns inside. The prior, and so C, then speak of
+        Standardise the columns inside. The prior, and so C, then refer to
         standardised columns; without an intercept, functions vanish at their
         mean.
     max_iter : int or "auto", default="auto"

@@ -15,6 +15,7 @@ from bayesvm._core.calibration import Calibration
 from bayesvm._core.features import Features, whitened_features
 from bayesvm._core.gaussian import Gaussian
 from bayesvm._core.kernels.base import Kernel, Params
+from bayesvm._core.kernels.compose import slope_variances
 from bayesvm._core.likelihoods import ProperLikelihood
 from bayesvm._core.predictive import softmax_of_draws
 from bayesvm._core.top_k import envelope
@@ -52,7 +53,7 @@ class Model:
         How the latents of each member become class probabilities, and its weight (eqs. 6.7, 6.9, 11.2).
     n_classes : int
     draws : ndarray of shape (S, J, P) or None
-        Draws of v from the posterior; None: q stands for it.
+        Draws of v from the posterior; None: q is used.
     centred : bool
         Whether the draws have mean zero over the functions: the part common
         to all classes, which nothing depends on, is left out.
@@ -232,16 +233,11 @@ def relevance(model: Model) -> FloatArray:
     Raises
     ------
     AttributeError
-        If the kernel is a user's own and has no ``relevance`` method.
+        If the kernel, or a part of it, is a user's own and has no ``relevance`` method.
     """
-    if not hasattr(model.kernel, "relevance"):
-        raise AttributeError(
-            f"kernel {model.kernel!r} has no method relevance(params, n_features), so there is no "
-            "feature_relevance_"
-        )
     kept = model.scaler.kept
     params = {k: torch.as_tensor(v) for k, v in model.params.items()}
     share = np.zeros(kept.shape[0])
-    share[kept] = to_numpy(model.kernel.relevance(params, int(kept.sum())))
+    share[kept] = to_numpy(slope_variances(model.kernel, params, int(kept.sum())))
     total = share.sum()
     return share / total if total > 0 else share

@@ -1,7 +1,7 @@
 """Saving models to a file that runs no code when loaded (skops underneath).
 
 A model file names the type of each of its objects. Only types that skops,
-this module or the caller trusts are made from it.
+this module or the caller trusts are instantiated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bayesvm._version import __version__
 # Every type that a saved model may contain besides those that skops trusts
 # itself. Types outside these lists are refused; so are bound methods, always.
 
-# Ours: plain data, reviewed to run nothing when it is rebuilt; ``_ours`` adds the
+# Ours: plain data, reviewed to run no code when it is rebuilt; ``_ours`` adds the
 # kernels and likelihoods that have a name. No two have the same name, so that files of versions
 # that had them in other modules load too.
 _OURS = [
@@ -55,10 +55,12 @@ _SKRUB = [
     "skrub._datetime_encoder.DatetimeEncoder",
     "skrub._to_str.ToStr",
 ]
-# Types of numbers, which scikit-learn's imputer notes.
+# Data types, which scikit-learn's imputer stores.
 _NUMPY = ["numpy.dtype"]
+# Packages whose types may be in a file, and the extra that installs them.
+_EXTRAS = {"dask": "dask", "distributed": "dask", "pandas": "cli", "skrub": "cli"}
 _SCHEMA = "schema.json"
-# Errors that do not mean that the file is damaged.
+# Exceptions that do not mean that the file is damaged.
 _OF_THE_SYSTEM = (ImportError, FileNotFoundError, PermissionError, MemoryError)
 
 
@@ -71,7 +73,7 @@ def _ours() -> list[str]:
 
 
 def trusted_types() -> list[str]:
-    """Names of all types that ``load`` makes objects of."""
+    """Names of all types that ``load`` instantiates."""
     return [*_ours(), *_SKRUB, *_NUMPY]
 
 
@@ -110,7 +112,7 @@ def load(path: str | os.PathLike[str], trusted: Iterable[str] = ()) -> Any:
     trusted : iterable of str
         Further types that may be in the file, such as "my_module.MyKernel"
         for a model with a kernel or likelihood of your own. Whoever wrote the
-        file can make objects of these types with any content: name only
+        file can create objects of these types with any content: name only
         types that you know, and open only files from sources you trust.
 
     Raises
@@ -151,7 +153,7 @@ def load(path: str | os.PathLike[str], trusted: Iterable[str] = ()) -> Any:
             return skops.load(source, trusted=all_trusted)
         estimator = skops.loads(old, trusted=all_trusted)
     except ModuleNotFoundError as error:
-        raise ImportError(f"{source} needs {error.name}: pip install 'bayesvm[cli]'") from error
+        raise ImportError(f"{source} needs the module {error.name}, {_advice(error.name)}") from error
     except _OF_THE_SYSTEM:
         raise
     except Exception as error:
@@ -166,6 +168,14 @@ def load(path: str | os.PathLike[str], trusted: Iterable[str] = ()) -> Any:
     return estimator
 
 
+def _advice(module: str | None) -> str:
+    """How to get a module that a model file needs."""
+    package = str(module).partition(".")[0]
+    if package in _EXTRAS:
+        return f"which is not installed: pip install 'bayesvm[{_EXTRAS[package]}]'"
+    return "which cannot be imported here: install it, or put the folder that holds it on Python's path"
+
+
 # --- Files of earlier versions, which had the same types in other modules.
 
 
@@ -173,7 +183,9 @@ def _with_current_modules(source: Path) -> bytes | None:
     """The file with its types in their present modules; None if they are there already."""
     with zipfile.ZipFile(source) as archive:
         schema = json.loads(archive.read(_SCHEMA))
-        module_of = {name: module for module, _, name in (path.rpartition(".") for path in _ours())}
+        # A user's registered class may have the name of one of ours.
+        ours = (name.rpartition(".") for name in _ours() if name.startswith("bayesvm."))
+        module_of = {name: module for module, _, name in ours}
         if not sum(_move(node, module_of) for node in _nodes(schema)):
             return None
         moved = io.BytesIO()

@@ -1,4 +1,4 @@
-"""What a fit reports while it runs, and how it is told to stop."""
+"""Progress of a fit: what it reports after every step, and how it can be stopped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Step:
     bound, change : float
         The bound after it and how much the step changed.
     state : callable
-        What the stage would return if it ended here; computed when called.
+        What the stage would return if it ended here; evaluated lazily.
     """
 
     stage: str

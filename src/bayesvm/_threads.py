@@ -1,9 +1,9 @@
-"""Threads: torch computes on one, and blocks of rows are dealt to as many as it was allowed.
+"""Threads: each operation of torch runs on one, and blocks of rows are distributed over a thread pool.
 
-Threads that share every operation wait for each other, spinning. Where something else keeps a core busy that
-costs several times what they bring, however large the fit: on two cores with other work, 1,200 digits took
-83 s with two threads of torch and 19 s with one, 20,000 rows 284 s and 70 s. Threads with blocks of rows meet
-once a sweep, and wait asleep.
+Threads that share every operation synchronise by spinning. Where another process keeps a core busy, that
+costs several times what they gain, for fits of any size: on two cores with other work, 1,200 digits took
+83 s with two threads of torch and 19 s with one, 20,000 rows 284 s and 70 s. Threads with blocks of rows
+synchronise once a sweep, and block without spinning.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import TypeVar
 
 import torch
 
-# How many threads torch had before it was told to compute on one; None outside of ``one_thread``.
+# Number of torch's threads before ``one_thread`` set it to one; None outside of it.
 _allowed: ContextVar[int | None] = ContextVar("allowed", default=None)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread for each of torch's operations, and its own setting afterwards.
+    """One thread for each of torch's operations; the setting is restored afterwards.
 
-    A ``thread_workers`` in between has as many threads as torch had threads.
+    A ``thread_workers`` inside has as many threads as torch had before.
     """
     before = torch.get_num_threads()
     token = _allowed.set(_n_threads())
@@ -40,7 +40,7 @@ def _n_threads() -> int:
     return _allowed.get() or torch.get_num_threads()
 
 
-# --- Blocks of rows on several threads: one block each, not all threads on every product.
+# --- A thread pool over blocks of rows.
 
 
 _Item = TypeVar("_Item")
@@ -48,7 +48,7 @@ _Result = TypeVar("_Result")
 
 
 class Workers:
-    """Threads that take an item each.
+    """A thread pool, or the calling thread alone.
 
     Attributes
     ----------
@@ -68,12 +68,12 @@ class Workers:
 
 def _alone() -> None:
     torch.set_num_threads(1)
-    torch.set_grad_enabled(False)  # which every thread sets for itself
+    torch.set_grad_enabled(False)  # a setting of each thread
 
 
 @contextmanager
 def thread_workers(n_blocks: int) -> Iterator[Workers]:
-    """As many threads as torch was allowed, each of which computes alone.
+    """A pool of as many threads as torch had, in each of which torch uses one.
 
     With blocks of ten thousand rows two were 1.6 times as fast as one; torch's own gained a tenth.
     """
@@ -86,4 +86,4 @@ def thread_workers(n_blocks: int) -> Iterator[Workers]:
         with ThreadPoolExecutor(n_workers, initializer=_alone) as pool:
             yield Workers(n_workers, pool)
     finally:
-        torch.set_num_threads(before)  # part of the setting is the whole process's
+        torch.set_num_threads(before)  # the initialiser changed part of it for the whole process

@@ -40,7 +40,7 @@ _BLOCK_NUMBERS = 4_000_000
 _LEVELS = 16
 # More than rounding can add to a bound.
 _ROUNDING = 1e-6
-# Probabilities closer than this, twice the error of an integral, are told apart by all classes alone.
+# Probabilities closer than this, twice the error of an integral, are ranked by computing all classes.
 _TIE = 2e-4
 
 
@@ -74,7 +74,7 @@ class _Best(NamedTuple):
 
 def top_k(model: LoadedModel, X: FloatArray, k: int, max_left_out: float) -> _Best:
     """The k most probable classes, with candidates added until at most ``max_left_out`` is left out."""
-    # Candidates never leave out nothing at all.
+    # Candidates always leave out some probability.
     attempts = _has_bound(model) and max_left_out > 0.0
     return _best(model, X, k, lambda p, left: left <= max_left_out, attempts)
 

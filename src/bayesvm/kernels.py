@@ -14,6 +14,7 @@ from bayesvm._core.kernels import (
     Stationary,
     Sum,
     register_kernel,
+    resolve_kernel,
 )
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "Stationary",
     "Sum",
     "register_kernel",
+    "resolve_kernel",
 ]

@@ -231,7 +231,7 @@ def expected_calibration_error(
 
 
 def calibration_gap(curve: ReliabilityCurve) -> float:
-    """The expected calibration error that a reliability curve shows."""
+    """The expected calibration error of a reliability curve."""
     gap = np.abs(curve.accuracy - curve.confidence)
     return float(np.nansum(curve.counts * gap) / curve.counts.sum())
 
@@ -270,7 +270,7 @@ def accuracy_coverage_curve(
 
 
 class Accepted(NamedTuple):
-    """What every threshold on the confidence accepts, from the highest down.
+    """Weight and hits accepted by every threshold on the confidence, from the highest down.
 
     Attributes
     ----------

@@ -1,11 +1,14 @@
 """The pages and figures of all studies: everything that is known, nothing from elsewhere."""
 
 import re
+from base64 import b64encode
 from functools import partial
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib import get_data_path
 from PIL import Image
 from tests.report.test_browser import DESKTOP, PHONE, Seen, browser  # noqa: F401
 
@@ -229,4 +232,21 @@ def test_in_a_browser(browser, page, study, width, scheme):  # noqa: F811
     }.items():
         assert seen.check(name, *arguments) == [], name
     assert seen.page.locator("i, script, img").count() == 0
+    seen.context.close()
+
+
+OTHER_FONT = """
+@font-face {{ font-family: Other; src: url(data:font/ttf;base64,{});
+  size-adjust: 104%; ascent-override: 107%; descent-override: 30% }}
+figure svg text {{ font-family: Other !important }}
+"""
+
+
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_figures_have_room_for_a_wider_and_taller_font(browser, page, width):  # noqa: F811
+    seen = Seen(browser, page, width, bypass_csp=True)
+    font = Path(get_data_path(), "fonts", "ttf", "DejaVuSans.ttf").read_bytes()
+    seen.page.add_style_tag(content=OTHER_FONT.format(b64encode(font).decode()))
+    assert seen.page.evaluate("document.fonts.load('10px Other').then(fonts => fonts.length)") == 1
+    assert seen.check("figures", 9.0) == []
     seen.context.close()

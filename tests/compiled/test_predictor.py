@@ -6,6 +6,7 @@ import subprocess
 import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -17,8 +18,11 @@ from sklearn.exceptions import NotFittedError
 import bayesvm
 from bayesvm import BayesianSVC, SVGPClassifier
 from bayesvm._compiled import CompiledPredictor
+from bayesvm._compiled.kernels import PROFILES
 from bayesvm._compiled.latents import ExpectedSoftmax, SigmoidAtNodes
+from bayesvm._core.likelihoods import LIKELIHOODS, RobustMax
 from bayesvm._core.predictive import expected_softmax, line_nodes
+from bayesvm.kernels import KERNEL_NAMES, RBF
 
 from ..estimators.data import FAST, problem
 from .test_agreement import Cubic
@@ -265,6 +269,47 @@ def test_what_cannot_be_written_without_code(tmp_path):
         own.save(tmp_path / "p.npz")
     assert not list(tmp_path.iterdir())
     assert_array_equal(pickle.loads(pickle.dumps(own)).predict(X), own.predict(X))
+
+
+@dataclass(frozen=True)
+class OwnRBF(RBF):
+    """A registered kernel, whose covariances go through torch."""
+
+
+def test_a_file_of_a_kernel_that_is_not_registered_says_so(tmp_path, monkeypatch):
+    X, y = problem(3)
+    model = BayesianSVC(20, kernel=OwnRBF(), local=False, **FAST).fit(X, y)
+    with pytest.raises(TypeError, match=r"OwnRBF in it .* not a dataclass that is registered"):
+        model.compile_predictor().save(tmp_path / "p.npz")
+    with monkeypatch.context() as patch:
+        patch.setitem(KERNEL_NAMES, "own", OwnRBF)
+        predictor = model.compile_predictor()
+        path = predictor.save(tmp_path / "p.npz")
+        assert_array_equal(CompiledPredictor.load(path).predict_proba(X), predictor.predict_proba(X))
+    with pytest.raises(ValueError, match=rf"{__name__}\.OwnRBF, which is not registered here") as refused:
+        CompiledPredictor.load(path)
+    assert "damaged" not in str(refused.value)
+
+
+def test_a_file_of_a_profile_that_is_not_registered_says_so(tmp_path, monkeypatch):
+    path = fitted().compile_predictor().save(tmp_path / "p.npz")
+    monkeypatch.delitem(PROFILES, "rbf")
+    with pytest.raises(
+        ValueError, match="the kernel profile 'rbf', which is not in PROFILES here"
+    ) as refused:
+        CompiledPredictor.load(path)
+    assert "damaged" not in str(refused.value)
+
+
+def test_a_registered_class_does_not_replace_one_of_the_same_name(tmp_path, monkeypatch):
+    X, y = problem(3)
+    model = SVGPClassifier(12, likelihood="robustmax", max_iter=5, tol=0.0, random_state=0).fit(X, y)
+    predictor = model.compile_predictor()
+    before = predictor.save(tmp_path / "before.npz")
+    own = dataclass(frozen=True)(type("RobustMax", (RobustMax,), {"__module__": __name__}))
+    monkeypatch.setitem(LIKELIHOODS, "own", own)
+    for path in (before, predictor.save(tmp_path / "after.npz")):
+        assert type(CompiledPredictor.load(path).readout.likelihood) is RobustMax
 
 
 class Boom:

@@ -365,6 +365,11 @@ def test_a_registered_name_is_a_name_like_the_others(monkeypatch):
     monkeypatch.setitem(KERNEL_NAMES, "triangle", RBF)  # is removed afterwards
     register_kernel("triangle", Triangle)
     assert resolve_kernel("triangle*constant", False) == Product((Triangle(ard=False), Constant()))
+    register_kernel("triangle", Triangle)  # a cell of a notebook may run twice
+    with pytest.raises(ValueError, match="'rbf' is a built-in kernel; register yours under another name"):
+        register_kernel("rbf", Triangle)
+    register_kernel("rbf", RBF)
+    assert KERNEL_NAMES["rbf"] is RBF
     with pytest.raises(ValueError, match=r"'tri\+angle'"):
         register_kernel("tri+angle", Triangle)
     with pytest.raises(TypeError, match="init, cross and diag"):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bayesvm._core.leave_one_out import MIN_REMAINING, cavity, joint_cavity
+from bayesvm._core.sites import MIN_REMAINING, cavity, joint_cavity
 from tests.problems import normal, uniform
 from tests.reference import gaussian_from_sites
 

@@ -20,18 +20,18 @@ def _patients(n_patients, seed, rows_each=8):
     return centre[patient] + 0.05 * rng.normal(size=(len(patient), 4)), label[patient], patient
 
 
-def test_new_patients_are_foretold():
+def test_log_loss_on_new_patients_is_estimated():
     """At a fixed kernel, on average over draws of the patients."""
-    foretold, held = np.empty((2, 4)), np.empty((2, 4))
+    estimated, held = np.empty((2, 4)), np.empty((2, 4))
     for k in range(4):
         X, y, patient = _patients(100, 1000 + k, 4)
         new, truth, _ = _patients(1000, 1500 + k, 1)
         for j, groups in enumerate((None, patient)):
             model = BayesianSVC(**FAST).fit(X, y, groups=groups)
-            foretold[j, k], held[j, k] = model.loo_log_loss_, log_loss(truth, model.predict_proba(new))
-    assert foretold[1].mean() == pytest.approx(held[1].mean(), abs=0.1)
+            estimated[j, k], held[j, k] = model.loo_log_loss_, log_loss(truth, model.predict_proba(new))
+    assert estimated[1].mean() == pytest.approx(held[1].mean(), abs=0.1)
     # Rows of the same patient betray the label, and probabilities calibrated to that are too sure.
-    assert foretold[0].mean() < 0.1 * held[0].mean()
+    assert estimated[0].mean() < 0.1 * held[0].mean()
     assert held[1].max() < held[0].min()
 
 

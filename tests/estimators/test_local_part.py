@@ -44,7 +44,7 @@ def test_repeated_rows_are_remembered(fitted):
     assert model.loo_log_loss_ < plain.loo_log_loss_ - 0.2
 
 
-def test_leave_one_out_foretells_what_it_is_worth(fitted):
+def test_leave_one_out_estimates_what_it_is_worth(fitted):
     model, X, _, places, labels = fitted
     times = np.array([(place == X).all(1).sum() for place in places])
     seen = times > 0

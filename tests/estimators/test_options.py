@@ -126,6 +126,8 @@ def test_user_written_kernel(n_classes):
     assert not hasattr(model, "feature_relevance_")
     inside_sum = BayesianSVC(kernel=Sum((Linear(), RationalQuadratic())), **FAST).fit(X, y)
     assert_sound(inside_sum, X)
+    with pytest.raises(AttributeError, match=r"RationalQuadratic.* has no method relevance\(params"):
+        _ = inside_sum.feature_relevance_
     assert_sound(clone(BayesianSVC(kernel=WithoutEquality(), **FAST)).fit(X, y), X)
 
 

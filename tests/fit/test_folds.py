@@ -1,4 +1,4 @@
-"""Folds foretell a row by a model that has learned everything without it."""
+"""Folds predict a row by a model that has learned everything without it."""
 
 import pickle
 
@@ -73,9 +73,9 @@ def wide():
     return X, y, BayesianSVC(random_state=0).fit(X, y)
 
 
-def test_rows_are_foretold_by_fits_without_them(wide):
+def test_rows_are_predicted_by_fits_without_them(wide):
     _, _, model = wide
-    folds = Folds.of(model, 0)
+    folds = Folds.of(model)
     rows = model.memory_
     assert len(folds.models) == FOLDS
     for k in (0, 7):
@@ -85,6 +85,16 @@ def test_rows_are_foretold_by_fits_without_them(wide):
         assert folds.rows.confidence[inside] == pytest.approx(p.max(1), abs=1e-9)
         own = p[np.arange(len(p)), rows.y[inside]]
         assert folds.rows.label_proba[inside] == pytest.approx(own, abs=1e-9)
+
+
+def test_folds_are_of_the_parameters_of_the_fit(wide, tmp_path):
+    X, y, model = wide
+    other = BayesianSVC(random_state=0).fit(X, y)
+    path = bayesvm.save(
+        other.set_params(kernel="constant", random_state=1, hyperparameters="fixed"), tmp_path / "m"
+    )
+    for changed in (other, bayesvm.load(path)):
+        assert changed.left_out().log_loss == pytest.approx(model.left_out().log_loss)
 
 
 def test_promises_of_small_wide_data_rest_on_folds(wide):
@@ -141,13 +151,13 @@ def test_groups_are_left_out_together():
     X, y = three_blobs(60)
     group = np.arange(60) // 6
     model = BayesianSVC(**FAST).fit(X, y, groups=group)
-    fold = Folds.of(model, 0).fold
+    fold = Folds.of(model).fold
     position = {row.tobytes(): i for i, row in enumerate(X)}
     of = np.array([group[position[row.tobytes()]] for row in model.memory_.X])
     assert all(len(np.unique(fold[of == g])) == 1 for g in range(10))
 
 
-def test_a_class_of_one_row_is_foretold_by_models_that_have_never_met_it():
+def test_a_class_of_one_row_is_predicted_by_models_without_it():
     X, y = three_blobs(40)
     y = np.where(np.arange(40) == 3, 9, y % 2)
     model = BayesianSVC(**FAST).fit(X, y)
@@ -182,7 +192,7 @@ def test_weights_and_class_weights_are_those_of_the_fit():
 def test_folds_are_refused_where_rows_are_gone_or_draws_would_be_drawn_anew():
     X, y = three_blobs(2100)
     model = BayesianSVC(**FAST, n_inducing=10).fit(X, y)
-    with pytest.raises(ValueError, match="remembers up to 2000"):
+    with pytest.raises(ValueError, match=r"does not remember them all \(at most 2000\)"):
         model.left_out("folds")
     chains = BayesianSVC(inference="slice", n_chains=2, n_draws=20, hyperparameters="fixed", random_state=0)
     with pytest.warns(UserWarning, match="draws|chains"):

@@ -57,7 +57,7 @@ def test_a_likelihood_with_probabilities_keeps_them_with_adam(blobs):
     assert not model.model_.pooled
 
 
-def test_nothing_is_foretold_where_sites_make_another_posterior(blobs):
+def test_leave_one_out_is_unavailable_where_sites_make_another_posterior(blobs):
     X, y = blobs
     model = BayesianSVC(
         inference="adam",
@@ -83,7 +83,7 @@ def test_rows_of_great_weight_do_not_make_leave_one_out_absurd(seed):
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(500, 5)), (rng.random(500) < 0.1).astype(int)
     model = BayesianSVC(class_weight="balanced", random_state=0).fit(X, y)
-    assert model.loo_log_loss_ < 0.75  # .693 is what can be known; 6.5 and 25.7 were foretold
+    assert model.loo_log_loss_ < 0.75  # .693 is what can be known; 6.5 and 25.7 were estimated
     assert model.loo_clipped_ == 0.0
     new, label = rng.normal(size=(4000, 5)), rng.integers(0, 2, 4000)
     own = model.predict_proba(new)[np.arange(4000), label]

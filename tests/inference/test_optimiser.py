@@ -2,7 +2,7 @@
 
 import torch
 
-from bayesvm._inference.optimiser import Adam
+from bayesvm._inference.adam import Adam
 from tests.problems import normal
 
 

@@ -1,8 +1,8 @@
-"""Files of compiled predictors: arrays and a description, nothing that could run.
+"""Files of compiled predictors: arrays and a description, no code.
 
 The format is numpy's ``.npz`` without pickles. One entry is a JSON text that
-says how the arrays make up the object; only types that the reader names, and
-kernels and likelihoods that have a name in this library, are made from it.
+describes how the object is built from the arrays; only types listed by the reader, and
+registered kernels and likelihoods, are instantiated.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from bayesvm._compiled.kernels import NotRegisteredError
 from bayesvm._files import replacing
 from bayesvm._version import __version__
 
 _FORMAT = 2
 _DESCRIPTION = "description"
-# Exceptions of numpy for files that are not its own, or are cut or damaged.
+# Exceptions of numpy for foreign, truncated or damaged files.
 _UNREADABLE = (
     TypeError,
     ValueError,
@@ -37,7 +38,7 @@ _UNREADABLE = (
 
 
 def write(value: Any, path: str | os.PathLike[str], types: Iterable[type]) -> Path:
-    """Write an object to a file, complete or not at all.
+    """Write an object to a file, atomically.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def write(value: Any, path: str | os.PathLike[str], types: Iterable[type]) -> Pa
     Raises
     ------
     TypeError
-        If a part of it is a kernel or a likelihood without a name, or a label of the user's own type.
+        If a part of it is a kernel or a likelihood that is not registered, or a label of the user's own type.
     """
     arrays: dict[str, Any] = {}
     packed = _packed(value, arrays, set(types))
@@ -80,8 +81,10 @@ def read(path: str | os.PathLike[str], types: Iterable[type]) -> Any:
     try:
         description = json.loads(str(arrays[_DESCRIPTION]))
         version = description["format"]
-        known = {t.__name__: t for t in types}
-        made = _unpacked(description["content"], arrays, known) if version == _FORMAT else None
+        named = {_name(t): t for t in types}
+        made = _unpacked(description["content"], arrays, named) if version == _FORMAT else None
+    except NotRegisteredError as error:
+        raise ValueError(f"{source} contains {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{_refusal(source)} ({type(error).__name__}: {error})") from error
     if version != _FORMAT:
@@ -110,22 +113,40 @@ def _packed(value: Any, arrays: dict[str, Any], types: set[type]) -> Any:
     if isinstance(value, dict):
         return {"dict": {name: _packed(v, arrays, types) for name, v in value.items()}}
     kind = type(value)
-    if kind in types or _named_types().get(kind.__name__) is kind:
+    if kind in types or _registered_types().get(_name(kind)) is kind:
         parts = {f.name: _packed(getattr(value, f.name), arrays, types) for f in fields(kind)}
-        return {"type": kind.__name__, **parts}
+        return {"type": _name(kind), **parts}
     raise TypeError(
-        f"a compiled predictor with {kind.__name__} in it cannot be written to a file that runs no code; "
-        "pickle it, or save the estimator with bayesvm.save"
+        f"a compiled predictor with {kind.__name__} in it cannot be written to a file that runs no code: it "
+        "is not a dataclass that is registered as a kernel or likelihood. Register it (register_kernel of "
+        "bayesvm.kernels, register_likelihood of bayesvm.extending), pickle the predictor, or save the "
+        "estimator with bayesvm.save"
     )
 
 
-def _named_types() -> dict[str, type]:
-    """Kernels and likelihoods that have a name, by their class; they need torch, so imported when met."""
+def _name(kind: type) -> str:
+    """Name of a type in files: the class of one of ours, whose module may change; else module and class."""
+    ours = kind.__module__.partition(".")[0] == "bayesvm"
+    return kind.__qualname__ if ours else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _registered_types() -> dict[str, type]:
+    """Registered kernels and likelihoods by type name; imported on demand, as they need torch."""
     from bayesvm._core.kernels import KERNEL_NAMES
     from bayesvm._core.likelihoods import LIKELIHOODS
 
-    named = (*KERNEL_NAMES.values(), *LIKELIHOODS.values())
-    return {t.__name__: t for t in named if isinstance(t, type) and is_dataclass(t)}
+    kinds = (*KERNEL_NAMES.values(), *(type(make()) for make in LIKELIHOODS.values()))
+    return {_name(t): t for t in kinds if is_dataclass(t)}
+
+
+def _registered(name: str) -> type:
+    found = _registered_types()
+    if name not in found and "." in name:
+        raise NotRegisteredError(
+            f"the kernel or likelihood {name}, which is not registered here: call register_kernel (of "
+            "bayesvm.kernels) or register_likelihood (of bayesvm.extending) before the file is loaded"
+        )
+    return found[name]
 
 
 def _packed_array(value: Any, arrays: dict[str, Any]) -> dict[str, Any]:
@@ -154,5 +175,5 @@ def _unpacked(packed: Any, arrays: dict[str, Any], types: dict[str, type]) -> An
     if "dict" in packed:
         return {key: _unpacked(value, arrays, types) for key, value in packed["dict"].items()}
     name = packed["type"]
-    made = types[name] if name in types else _named_types()[name]
+    made = types[name] if name in types else _registered(name)
     return made(**{key: _unpacked(value, arrays, types) for key, value in packed.items() if key != "type"})

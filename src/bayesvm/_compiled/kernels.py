@@ -1,4 +1,4 @@
-"""Kernels compiled to numpy: parameters and inducing points are fixed, and multiplied out beforehand.
+"""Kernels compiled to numpy: parameters and inducing points are fixed, and what depends on them precomputed.
 
 Each form has a constructor ``of`` from the parameters of a kernel, Z of shape
 (P, D), a factor on the covariances, and the precision of the results.
@@ -22,6 +22,10 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 
+class NotRegisteredError(LookupError):
+    """A predictor needs something of the user's own that is not registered in this process."""
+
+
 class Brief:
     """Base of dataclasses made with ``repr=False``: their arrays are shown by type and shape, on one line."""
 
@@ -40,10 +44,10 @@ def _brief(value: Any) -> str:
     return repr(value)
 
 
-# OpenBLAS shares larger products out among threads of its own. Ours have
-# blocks of rows, and nothing is left for others to do; measured on one core,
-# pieces of sixteen rows are as fast as one product (112 against 99 GFlop/s at
-# 256 rows, P = 128, single precision).
+# OpenBLAS distributes larger products over its own threads, which would compete
+# with ours, one for each block of rows. Measured on one core, pieces of sixteen
+# rows are as fast as one product (112 against 99 GFlop/s at 256 rows, P = 128,
+# single precision).
 _MOST_MULTIPLICATIONS = 2**18
 _FEWEST_ROWS = 8
 
@@ -108,7 +112,10 @@ class DistanceTerm(Brief):
 
     def __post_init__(self) -> None:
         if self.name not in PROFILES:
-            raise ValueError(f"{self.name!r} is not in PROFILES; import the module that adds it")
+            raise NotRegisteredError(
+                f"the kernel profile {self.name!r}, which is not in PROFILES here: import the module that "
+                "adds it"
+            )
 
     @classmethod
     def of(cls, name: str, params: dict[str, Array], Z: Array, factor: float, dtype: str) -> DistanceTerm:
@@ -300,7 +307,7 @@ class ProductOfTerms:
 
 @dataclass(frozen=True, repr=False)
 class TorchTerm(Brief):
-    """A kernel without a form in numpy: its own code, through torch, in double precision.
+    """A kernel without a compiled form: evaluated through torch, in double precision.
 
     Attributes
     ----------

@@ -68,7 +68,7 @@ def _squares(k: Array, Q: Array) -> Array:
 
 # Distances of a block of rows stay in the cache.
 _BLOCK_NUMBERS = 100_000
-# Rows whose smallest distance stands for them in the search for the nearest.
+# Rows of a group, represented by its smallest distance in the search for the nearest.
 _GROUP = 32
 
 
@@ -244,7 +244,7 @@ class Mixture(Brief):
 
 @dataclass(frozen=True)
 class OwnProbabilities:
-    """Those of a likelihood that is a distribution over classes: its own code, through torch.
+    """Those of a likelihood that is a distribution over classes, evaluated through torch.
 
     Attributes
     ----------

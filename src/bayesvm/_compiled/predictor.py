@@ -64,9 +64,9 @@ class Standardised(Brief):
 class CompiledPredictor:
     """Class probabilities of a fitted estimator, without the estimator.
 
-    Made by ``estimator.compile_predictor()``. Everything a prediction can
-    do beforehand is done: matrices are multiplied out, calibration is folded
-    into them. It holds arrays that nothing changes, so threads may share it;
+    Made by ``estimator.compile_predictor()``. Everything that does not depend
+    on the row is precomputed: matrix products, with calibration folded
+    into them. Its arrays are never modified, so threads may share it;
     it can be pickled, and ``save`` writes a file that runs no code when
     loaded. Serving needs numpy alone, unless the kernel or the likelihood is
     one that has no compiled form (see ``docs/serving.md``).

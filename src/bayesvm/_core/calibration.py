@@ -21,15 +21,15 @@ from bayesvm._core.predictive import expected_softmax, margins_at_nodes
 # Nats that a spread must gain for each unit of its logarithm: a prior that
 # keeps small data sets at one (docs/defaults.md).
 _NATS_PER_LOG_SPREAD = 5.0
-# Precision of the normal prior on class log-odds, and nats that each of them must gain. Fitted to labels
-# that chance made unequal they follow chance: 27 shapes of noise had their accuracy foretold .041 too high
-# without that price, .010 with it, at the same log-loss of small sets (docs/defaults.md).
+# Precision of the normal prior on class log-odds, and nats that each of them must gain. Otherwise they fit
+# chance differences of class frequencies: on 27 shapes of noise the estimated accuracy was .041 too high
+# without that cost, .010 with it, at the same log-loss of small sets (docs/defaults.md).
 OFFSET_PRECISION = 1.0
 _NATS_PER_OFFSET = 1.0
 # Rows from which a class may have an offset.
 FEWEST_OF_CLASS = 5.0
 _NODES = 32
-# Numbers in memory at once: on a processor, what a cache holds.
+# Numbers in memory at once: on a processor, as many as a cache holds.
 _BLOCK_NUMBERS = {"cpu": 200_000}
 _BLOCK_NUMBERS_ACCELERATOR = 2**22
 

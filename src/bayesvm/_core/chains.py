@@ -33,7 +33,7 @@ class Verdict:
     bulk, tail : float
         Fewest effective draws, for the middle and for the 5 % tails (eq. 8.35).
     enough : float
-        How many effective draws are asked for.
+        How many effective draws are required.
     """
 
     r_hat: float
@@ -102,7 +102,7 @@ class Chains:
 # --- Convergence.
 
 
-# Fewer draws in a chain than this say nothing about autocorrelation.
+# Chains with fewer draws than this give no estimate of autocorrelation.
 _FEWEST_DRAWS = 8
 _TAILS = (0.05, 0.95)
 
@@ -264,7 +264,7 @@ def resampled(weight: Tensor, n_draws: int) -> Tensor:
 
 
 def _shape_without_tail(weight: Tensor) -> Tensor:
-    """Nearly equal weights need no tail; otherwise nothing is known."""
+    """Nearly equal weights need no tail; otherwise the shape is unknown."""
     fine = weight.amax(0) <= _LARGEST_SHARE
     return torch.where(fine, torch.zeros_like(weight[0]), torch.full_like(weight[0], torch.inf))
 

@@ -31,7 +31,7 @@ class Gaussian(NamedTuple):
     T: Tensor | None = None
 
     def __reduce__(self) -> tuple[type[Gaussian], tuple[Tensor, Tensor]]:
-        """Roots are not sent along: they are as large as the factors, and follow from them."""
+        """Pickled without the roots: they are as large as the factors, and follow from them."""
         return Gaussian, (self.m, self.R)
 
 
@@ -85,7 +85,7 @@ def from_natural(precision: Tensor, linear: Tensor) -> Gaussian:
 
 
 def rooted(precision: Tensor, linear: Tensor) -> Gaussian:
-    """The same with the roots, which serve for means, moments and the KL alike."""
+    """The same with the roots, which means, moments and the KL share."""
     R = linalg.cholesky_precision(precision)
     T = _inverse_transposed(R)
     return Gaussian((T @ (T.mT @ linear.unsqueeze(-1))).squeeze(-1), R, T)
@@ -144,10 +144,10 @@ def kl_from(trace: Tensor, distance: Tensor, size: int, log_det: Tensor) -> Tens
 def kl(q: Gaussian, p: Gaussian) -> Tensor:
     """KL(q || p) of every latent function, shape (C,) (eq. 1.5, where p is the prior)."""
     P = q.m.shape[-1]
-    if q.T is not None and p.T is p.R:  # from N(m, I), with the trace at hand
+    if q.T is not None and p.T is p.R:  # from N(m, I), whose trace is known
         trace = torch.linalg.vector_norm(q.T, dim=(-2, -1)).square()
         return kl_from(trace, (q.m - p.m).square().sum(-1), P, linalg.log_det(q.R))
-    # Classes in parts: what is between factors and traces stays in the cache.
+    # Classes in parts, so that intermediate results stay in the cache.
     parts = (R.split(max(1, _PART_NUMBERS // P**2)) for R in (q.R, p.R))
     norms = [
         torch.linalg.vector_norm(linalg.solve_lower(*pair), dim=(-2, -1)) for pair in zip(*parts, strict=True)

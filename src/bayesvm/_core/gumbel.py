@@ -61,7 +61,7 @@ def largest(F: Tensor, s: Tensor, surprise: bool = False) -> Iterator[Part]:
     high = (F + torch.maximum(torch.minimum(0.5 * s.square(), tail) + lattice.ABOVE, tail + 2.0)).amax(1)
     floor = (low - lattice.FAR)[:, None] - 3.0 * s
     narrowest = torch.where(floor < F, s, torch.inf).amin(1)
-    # Doublings of the finest step: that the range asks for, that it needs, and that latents allow.
+    # Doublings of the finest step: wanted for the range, needed for it, and allowed by the latents.
     reach, finest = high - low, lattice.FEWEST_STEPS * lattice.STEP
     wanted, needed = (torch.ceil(torch.log2(reach / (n * lattice.STEP))) for n in _LENGTHS)
     allowed = torch.floor(torch.log2(narrowest / finest))
@@ -110,7 +110,7 @@ def _part(
     noise = None
     if surprise:
         own = e[0].add_(lift * h).div_(H).sum(0)
-        # What the last point stands for has more noise, the further beyond it the more.
+        # The tail beyond the last point has more noise, increasingly so with distance.
         q = math.exp(-step)
         beyond = h[:, :, -1].sum(0) * (step**2 * q / (1.0 - q) ** 2)
         noise = torch.linalg.vecdot(own, mass) + beyond

@@ -9,7 +9,7 @@ from torch import Tensor
 
 # Jitter is relative to the mean of the diagonal: kernels of any variance get
 # the same relative protection. The ladder starts at the smallest value that
-# factorises every kernel matrix of distinct standardised rows we have met.
+# factorised every kernel matrix of distinct standardised rows in our experiments.
 _FIRST_JITTER = {torch.float64: 1e-9, torch.float32: 1e-5}
 _JITTER_STEPS = 8
 

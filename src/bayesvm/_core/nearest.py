@@ -1,4 +1,4 @@
-"""The nearest rows of queries: found by rough products, decided by exact distances."""
+"""Nearest neighbours: candidates from approximate products, chosen by exact distances."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-# Distances are told apart to this share of the typical one; what is closer
-# is a tie, won by the first row, so that rounding cannot choose neighbours.
+# Distances are resolved to this share of the typical one; closer ones are
+# ties, broken by the order of the rows, so that rounding cannot choose neighbours.
 _RESOLUTION = 1e-7
-# Queries decided at once, and those and the rows of one product, which is then
-# still in the cache when it is looked at. Up to so few queries it does not
-# pay to prepare anything.
+# Queries per pass, and queries and rows of one product, so that it stays in the
+# cache. Preparing the rows does not pay for this many queries or fewer.
 _QUERIES = 1024
 _QUERIES_OF_PRODUCT = 96
 _TILE = 4096
 _VERY_FEW_QUERIES = 16
-# Numbers of a block of differences.
+# Most numbers in a block of differences.
 _DIFFERENCE_NUMBERS = 100_000
-# Rows whose smallest product stands for them.
+# Rows of a group, which is represented by its smallest product.
 _GROUP = 64
 # Squares of norms keep clear of the ends of single precision, which serves up to
 # this error and this many candidates for each neighbour, on average.
 _SAFE = 1e30
 _LARGEST_ERROR = 0.01
 _CANDIDATES = 4
-# With more of them, all rows are looked at.
+# With more candidates, all rows are compared.
 _MOST_CANDIDATES = 16
 
 
@@ -209,7 +208,7 @@ def _decided(
     return rows.gather(1, chosen), table.gather(1, chosen)
 
 
-# --- A local part of the latent functions: what rows close by say beyond the inducing points (section 10).
+# --- The local part of the latent functions: the sites of neighbours beyond the inducing points (section 10).
 
 
 _BLOCK_NUMBERS = 4_000_000

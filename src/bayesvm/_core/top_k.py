@@ -87,7 +87,7 @@ def largest_growth(factor: Tensor, deviation: float) -> Tensor:
 
 
 class Candidates(NamedTuple):
-    """The classes of largest mean, and what all others may have.
+    """The classes of largest mean, and bounds on all others.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ def candidates(mean: Tensor, growth: Tensor, n_candidates: int) -> Candidates:
     mean : Tensor of shape (n, C)
         Overwritten.
     growth : Tensor of shape (C, N_BOUNDS)
-        What ``largest_growth`` says.
+        The result of ``largest_growth``.
     """
     top, classes = mean.topk(n_candidates, dim=1)
     first = top[:, :1].clone()
@@ -129,7 +129,7 @@ def candidates(mean: Tensor, growth: Tensor, n_candidates: int) -> Candidates:
 def pair_variances(q: Gaussian, A: Tensor, classes: Tensor) -> Tensor:
     """Explained variances a_n^T S_j a_n of K classes j per row, shape (n, K).
 
-    Only classes that some row asks for cost anything, once for all its rows.
+    Only classes that some row needs are computed, once for all its rows.
     """
     n, K = classes.shape
     label = classes.reshape(-1)
@@ -157,7 +157,7 @@ def candidate_probabilities(chosen: Candidates, deviation: Tensor) -> tuple[Tens
     proba, left_out = torch.empty_like(chosen.mean), chosen.mean.new_empty(len(chosen.mean))
     log_rest = chosen.rest.log()
     for part in gumbel.largest(chosen.mean, deviation):
-        # Bounds fall with x: those at the lower ends of the cells that points stand for.
+        # Bounds fall with x: take them at the lower ends of the cells of the quadrature.
         x = part.x - 0.5 * (part.x[:, 1:2] - part.x[:, :1])
         others = log_rest.new_zeros(())
         for power, log_sum in zip(_POWERS, log_rest[part.rows].mT, strict=True):

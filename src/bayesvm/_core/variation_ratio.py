@@ -88,7 +88,7 @@ def argmax_probability(F: Tensor, s2: Tensor, n_nodes: int = 64) -> Tensor:
 
     One grid per row serves all classes: it spans the few standard deviations
     where the maximum can be. Where deviations differ so much that it would
-    miss the smallest, it is made of panels of very different widths. Rows
+    miss the smallest, it consists of panels of very different widths. Rows
     sum to one.
     """
     s = s2.sqrt()
@@ -120,9 +120,9 @@ def log_variation_ratio_of_draws(f: Tensor) -> Tensor:
 
     With VR' the sum over rivals of the probability that such a difference
     changes its sign, the tail is 1 / (S / 10 + 1 / VR'): finite, strictly
-    ordered, and below what ten of S draws would say. A difference that does
-    not vary at all, as with a single draw, says no more than that none of S
-    draws disagrees: 1 / (S + 1).
+    ordered, and below the ratio at which ten of S draws disagree. For a
+    difference that does not vary at all, as with a single draw, it is that of
+    no disagreement in S draws: 1 / (S + 1).
     """
     S = f.shape[0]
     own = f.mean(0).argmax(1)[None, :, None].expand(S, -1, 1)

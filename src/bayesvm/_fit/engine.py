@@ -1,4 +1,4 @@
-"""Chunks of rows, and engines, which compute sums over them: here in one process, elsewhere on a cluster."""
+"""Chunks of rows, and engines for map-reduce passes over them: in this process, or on a cluster."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Sums(Protocol):
 S = TypeVar("S", bound=Sums)
 T = TypeVar("T")
 Pass: TypeAlias = Callable[[Chunk], S]
-"""What is computed from every chunk: a frozen dataclass that can be pickled, and all that is sent."""
+"""The map step of a pass: a frozen dataclass that can be pickled, from a chunk to sums."""
 
 
 class Source(Protocol):
@@ -115,7 +115,7 @@ def joined_alike(chunks: Iterable[Chunk]) -> list[Chunk]:
 
 
 def bunched(items: Iterable[T], rows: Callable[[T], float], fewest: float) -> Iterator[list[T]]:
-    """Neighbouring items in groups of some rows, where calls cost more than rows."""
+    """Consecutive items in groups of at least so many rows, to save calls."""
     bunch: list[T] = []
     for item in items:
         bunch.append(item)
@@ -137,11 +137,11 @@ def regrouped(chunks: Iterable[Chunk], fewest: int) -> Iterator[Chunk]:
 Item = TypeVar("Item")
 Item_co = TypeVar("Item_co", covariant=True)
 
-# Chunks with fewer rows are joined: what a pass costs per call would outweigh what it costs per row.
+# Chunks with fewer rows are joined: the overhead of a call would exceed the work on its rows.
 _FEWEST_ROWS = 4096
 # Bytes that may be kept in memory between passes.
 _KEPT_BYTES = 2**30
-# Seconds to wait for the reader thread at the end; it checks 20 times a second unless its source blocks.
+# Seconds to wait for the reader thread at the end; it polls 20 times a second unless its source blocks.
 _PATIENCE = 0.5
 
 
@@ -290,7 +290,7 @@ def _summed(work: Callable[[Item], S], items: Iterable[Item]) -> S:
 
 
 class _End:
-    """Marks the end of the items, with the error raised while reading, if any."""
+    """The end of the items, with the exception raised while reading, if any."""
 
     def __init__(self, error: BaseException | None) -> None:
         self.error = error
@@ -299,8 +299,8 @@ class _End:
 def read_ahead(items: Iterable[Item]) -> Iterator[Item]:
     """The same items; the next one is fetched in a thread while the caller works on this one.
 
-    Leaving early, by an error or Ctrl-C too, ends the thread; one that waits
-    for its source is not waited for, and ends when that gives something.
+    Leaving early, by an exception or Ctrl-C too, ends the thread; one that is
+    blocked by its source is not joined, and ends when the source returns.
     """
     ready: queue.Queue[Any] = queue.Queue(1)
     left = threading.Event()
@@ -320,7 +320,7 @@ def read_ahead(items: Iterable[Item]) -> Iterator[Item]:
             for item in items:
                 if not put(item):
                     return
-        except BaseException as e:  # whatever it is, the caller's thread raises it
+        except BaseException as e:  # raised again in the caller's thread
             error = e
         put(_End(error))
 

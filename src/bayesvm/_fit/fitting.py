@@ -1,4 +1,4 @@
-"""The one way from rows to fitted attributes: arrays, chunks, clusters, and rows that join earlier ones."""
+"""From rows to fitted attributes, for all of ``fit`` and ``partial_fit``: arrays, chunks and clusters."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ from bayesvm._model import Model, SiteArrays, to_numpy
 from bayesvm._progress import Progress
 from bayesvm._threads import one_thread
 
-# --- What a training amounts to: the fitted attributes of an estimator, and what a user should be told.
+# --- The fitted attributes of an estimator, and warnings for its user.
 
 
 FloatArray = npt.NDArray[np.floating]
 IntArray = npt.NDArray[np.int64]
-# Share of rows whose leave-one-out is unreliable above which a user is told.
+# Share of rows with unreliable leave-one-out from which on there is a warning.
 _CLIPPED_SHARE = 0.05
 _OURS = ("bayesvm", "sklearn")
 
@@ -67,7 +67,7 @@ def fitted_attributes(
     X: FloatArray | None,
     complete: bool,
 ) -> dict[str, Any]:
-    """The fitted attributes that a training, finished or not, amounts to.
+    """The fitted attributes that a training, finished or not, results in.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def fitted_attributes(
     X : ndarray or None
         The given rows, as they came, where they are in memory.
     complete : bool
-        Whether ``data`` are all distinct rows; otherwise leave-one-out speaks of a sample.
+        Whether ``data`` are all distinct rows; otherwise leave-one-out is of a sample.
     """
     ascent = trained.ascent
     mean_decides = options.mean_decides
@@ -168,7 +168,7 @@ def levels_to_caller() -> int:
     return levels
 
 
-# --- The one way from rows to fitted attributes.
+# --- Fitting.
 
 
 # Of a GPU's free memory, what prepared rows may take.
@@ -183,7 +183,7 @@ _ROWS_PER_POINT = 32
 
 
 class Given(NamedTuple):
-    """What ``fit`` was given, as callbacks are told; an array can be fitted as a whole whatever its size."""
+    """The arguments of ``fit``, for callbacks; an array of any size can be fitted as a whole."""
 
     X: Any = None
     y: Any = None
@@ -225,7 +225,7 @@ class _Rows:
 
     @property
     def n_rows(self) -> int:
-        """Rows that q is fitted to: the distinct ones where all of them are at hand."""
+        """Rows that q is fitted to: the distinct ones where all of them are in memory."""
         return len(self.sample.rows.y) if self.complete else self.n_used
 
     @property
@@ -243,7 +243,7 @@ class _Rows:
         return replace(self.sample.rows, index=index)
 
     def told_from_copies(self) -> _Rows:
-        """The same where it is known whether equal rows are copies of one."""
+        """The same, with the decision whether equal rows are copies of one."""
         distinct = self.sample.rows
         distinct = replace(distinct, copied=distinct.group is None and beyond_chance(distinct))
         return replace(self, sample=replace(self.sample, rows=distinct))
@@ -256,7 +256,7 @@ class _Rows:
 
 
 def fit_estimator(e: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
-    """Fit an estimator to whatever holds rows."""
+    """Fit an estimator to rows in any of the forms that ``fit`` accepts."""
     e._check()
     few = not is_chunked(X, y) and _n_rows(X) <= defaults.IN_MEMORY_ROWS
     if groups is not None and not few:
@@ -283,7 +283,7 @@ def fit_chunks(e: Any, engine: Engine[Chunk], given: Given = _NOTHING) -> None:
     e : estimator
         Its fitted attributes are set.
     engine : Engine
-    given : what callbacks are told
+    given : the arguments of ``fit``, for callbacks
     """
     e._check()
     if not engine.in_order and METHODS[chosen_inference(e)[0]].in_order:
@@ -347,7 +347,7 @@ def partial_fit_estimator(
     options = e._options(rows.n_rows, n_classes, rows.encoding.seed)
     if memory is None or worth_learning_anew(memory, data):
         scaler, learned_from = rows.scaler(e).with_all_columns(), rows.n_rows
-        if np.unique(data.y).size == 1:  # one class says nothing about the kernel
+        if np.unique(data.y).size == 1:  # the kernel cannot be learned from one class
             options = replace(options, hyperparameters="fixed")
 
         def run(progress: Progress) -> Trained:
@@ -380,8 +380,11 @@ def _complete(
         data, X = replace(data, index=data.index[-n_given:]), X[-n_given:]
     classes = rows.encoding.classes
 
+    params = {"_fitted_params": e.get_params(deep=False)}
+
     def fitted(trained: Trained) -> dict[str, Any]:
-        return fitted_attributes(trained, options, scaler, data, classes, learned_from, X, rows.complete)
+        given = trained, options, scaler, data, classes, learned_from, X, rows.complete
+        return fitted_attributes(*given) | params
 
     reporter = FitReporter(e, given.X, given.y, given.sample_weight, most_steps(options), fitted)
     with one_thread():

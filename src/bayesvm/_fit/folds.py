@@ -1,7 +1,8 @@
-"""What a model foretells where everything, the kernel included, is learned anew without the rows foretold."""
+"""Cross-validation: predictions of rows by models that were fitted, kernel included, without them."""
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,16 +19,22 @@ FloatArray = npt.NDArray[np.floating]
 IntArray = npt.NDArray[np.int64]
 
 FOLDS = 10
-# With fewer rows than this for each learned number of the kernel leave-one-out may flatter.
+# With fewer rows than this for each learned parameter of the kernel leave-one-out may be optimistic.
 _ROWS_PER_PARAMETER = 4
 
 
 def few_rows_per_parameter(e: Any) -> bool:
-    """Whether a fitted estimator has all rows at hand, and few beside what its kernel learned from them."""
-    if not has_all_rows(e) or getattr(e, "hyperparameters", "") == "fixed":
+    """Whether a fitted estimator remembers all rows, and these are few per learned kernel parameter."""
+    if not has_all_rows(e) or fitted_params(e).get("hyperparameters") == "fixed":
         return False
     n_parameters = sum(np.size(values) for values in e.model_.params.values())
     return int(e.memory_.count.sum()) < _ROWS_PER_PARAMETER * n_parameters
+
+
+def fitted_params(e: Any) -> dict[str, Any]:
+    """The parameters that an estimator was fitted with; the present ones for files that lack them."""
+    params: dict[str, Any] = e.get_params(deep=False) if e._fitted_params is None else e._fitted_params
+    return params
 
 
 def has_all_rows(e: Any) -> bool:
@@ -37,7 +44,7 @@ def has_all_rows(e: Any) -> bool:
 
 @dataclass(frozen=True)
 class Folds:
-    """Models that lack a tenth of the rows each, and what they say of these.
+    """Models fitted without a tenth of the rows each, and their predictions of these.
 
     Attributes
     ----------
@@ -46,7 +53,7 @@ class Folds:
     fold : ndarray of shape (M,)
         Which model has not learned from a row.
     rows : LeftOut
-        Of M rows; copies of a row that lie in different folds are several.
+        Of M rows; copies of a row in different folds count as several.
     """
 
     models: list[Any]
@@ -55,21 +62,14 @@ class Folds:
     rows: LeftOut
 
     @classmethod
-    def of(cls, e: Any, seed: int) -> Folds:
-        """Fit an estimator's options to all its rows but one fold, for each fold.
-
-        Parameters
-        ----------
-        e : fitted estimator
-        seed : int
-            Of every fit.
-        """
+    def of(cls, e: Any) -> Folds:
+        """Fit to all rows but one fold, for each fold, with the parameters of the estimator's last fit."""
         if not has_all_rows(e):
             raise ValueError(
-                "folds need all training rows, and a model remembers up to 2000; use calibration rows, or "
-                "leave-one-out"
+                "folds need all training rows, and this model does not remember them all (at most 2000); use "
+                "calibration rows, or leave-one-out"
                 if e.chains_ is None
-                else "folds would sample chains anew ten times; use calibration rows, or leave-one-out"
+                else "folds would run the chains ten times; use calibration rows, or leave-one-out"
             )
         memory, n_classes = e.memory_, len(e.classes_)
         dealt = deal(memory)
@@ -78,7 +78,7 @@ class Folds:
         models: list[Any] = []
         proba = np.empty((len(row), n_classes))
         for k in range(dealt.shape[1]):
-            models.append(_without(e, memory, unit * (memory.count - dealt[:, k]), seed))
+            models.append(_without(e, memory, unit * (memory.count - dealt[:, k])))
             here = fold == k
             proba[here] = _predicted(models[k], memory.X[row[here]], n_classes)
         copies = dealt[row, fold]
@@ -92,10 +92,9 @@ class Folds:
 
 
 def deal(memory: Memory) -> IntArray:
-    """How many of the equal rows that each remembered one stands for go to each fold, shape (M, K).
+    """How many copies of each remembered row go to each fold, shape (M, K).
 
-    Class by class, so that folds have as much of each; groups, and rows that
-    are copies of one, stay together.
+    Stratified by class; groups, and rows that are copies of one another, stay together.
     """
     whole = np.arange(len(memory.y)) if memory.group is None else memory.group
     if memory.together:
@@ -119,14 +118,17 @@ def deal(memory: Memory) -> IntArray:
     return dealt
 
 
-def _without(e: Any, memory: Memory, weight: FloatArray, seed: int) -> Any:
-    """A model of the rows that have weight left, or the class that all of them have."""
+def _without(e: Any, memory: Memory, weight: FloatArray) -> Any:
+    """A model of the rows of positive weight, or the index of their class if they have only one."""
     kept = weight > 0
     if len(left := np.unique(memory.y[kept])) < 2:
         return int(left[0])
+    params = fitted_params(e)
+    seed = params["random_state"] if isinstance(params["random_state"], numbers.Integral) else 0
+    # The weights of the remembered rows contain those of the classes.
     options = {"warm_start": False, "verbose": 0, "class_weight": None, "random_state": seed}
-    mine = e.get_params(deep=False)
-    model = clone(e).set_params(**{name: value for name, value in options.items() if name in mine})
+    options = {name: value for name, value in options.items() if name in params}
+    model = clone(e).set_params(**(params | options))
     group = None if memory.group is None else memory.group[kept]
     if group is not None and len(np.unique(group)) < 2:
         group = None
@@ -139,7 +141,7 @@ def _without(e: Any, memory: Memory, weight: FloatArray, seed: int) -> Any:
 
 
 def _predicted(model: Any, X: FloatArray, n_classes: int) -> FloatArray:
-    """Class probabilities, zero for classes that the model has not met."""
+    """Class probabilities, zero for classes without a training row."""
     proba = np.zeros((len(X), n_classes))
     if isinstance(model, int):
         proba[:, model] = 1.0

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from bayesvm._core import linalg
-from bayesvm._core.leave_one_out import Cavity, joint_cavity
+from bayesvm._core.sites import Cavity, joint_cavity
 from bayesvm._inference.blocks import TrainingRows
 from bayesvm._inference.task import Ascent
 

@@ -19,13 +19,12 @@ from bayesvm._core.features import Features, FeaturesOfRows
 from bayesvm._core.gaussian import Natural
 from bayesvm._core.kernels.base import Kernel, Params
 from bayesvm._core.kernels.compose import deviation_scales
-from bayesvm._core.leave_one_out import cavity
 from bayesvm._core.likelihoods.base import Likelihood, expected, per_class_moments
 from bayesvm._core.linalg import NotPositiveDefiniteError
 from bayesvm._core.predictive import log_softmax_pairwise
-from bayesvm._core.sites import dense_statistics, posterior_moments, ridge_sites, ridge_target
+from bayesvm._core.sites import cavity, dense_statistics, posterior_moments, ridge_sites, ridge_target
 from bayesvm._fit import defaults
-from bayesvm._inference.optimiser import Adam
+from bayesvm._inference.adam import Adam
 from bayesvm._inference.rivals import MIN_VARIANCE
 from bayesvm._progress import Progress, Step
 
@@ -33,14 +32,14 @@ from bayesvm._progress import Progress, Step
 
 
 class LearningSample(NamedTuple):
-    """Rows that stand for all rows.
+    """A sample of the rows for learning the kernel.
 
     Attributes
     ----------
     X, y, weight, unit : Tensor
         Rows, class indices among the sample's classes, their own weights, and what is left out of these.
     scale : float
-        How many rows each one stands for.
+        How many rows each one represents.
     n_classes : int
     """
 
@@ -158,7 +157,7 @@ def learn_kernel(
     adam = Adam([*theta.values(), log_T, *([points] if options.learn_inducing else [])], betas=(0.9, 0.95))
     n_latents = likelihood.n_latents(sample.n_classes)
     W, G = ridge_sites(ridge_target(sample.y, n_latents, likelihood.shift_invariant, X))
-    # Leaving out removes the rows that a row stands for too: otherwise those would betray its label.
+    # Leaving out also removes the rows that a row represents: otherwise its label would leak.
     unit = sample.scale * sample.unit[:, None]
     features = FeaturesOfRows(kernel, X, points)
     scales = deviation_scales(kernel, theta)
@@ -213,11 +212,11 @@ def log_prior(moved: Tensor, level_scale: float, deviation_scale: float) -> Tens
     level_scale, deviation_scale : float
         Standard deviation :math:`\sigma` of the level, Cauchy scale :math:`\tau` of the rest.
     """
-    # All rows speak about the level, few about what one column deviates from it. Normal with 0.7
-    # for every entry lets columns of noise look like an answer (27 shapes of noise, before and
-    # after: foretold accuracy .127 and .046 above the true one, .035 that of class frequencies);
-    # narrow enough to stop them, it also stops the one column of forty that tells all. Heavy tails
-    # charge a column some nats for leaving the others, and then let it go.
+    # All rows inform the level, few the deviation of a single column. A normal prior with 0.7 for
+    # every entry overfits columns of noise (27 shapes of noise, before and after: estimated
+    # accuracy .127 and .046 above the true one, .035 that of class frequencies); a normal narrow
+    # enough to prevent that also shrinks the one informative column of forty. Heavy tails cost a
+    # column some nats for deviating, and then hardly more.
     level = moved.mean()
     unusual = ((moved - level) / deviation_scale).square().log1p().sum()
     return -0.5 * (level / level_scale).square() - unusual

@@ -19,10 +19,10 @@ from bayesvm._core.calibration import (
 )
 from bayesvm._core.chains import RELIABLE_SHAPE, Chains, resampled, smoothed_weights
 from bayesvm._core.grouping import grouped_pairs
-from bayesvm._core.leave_one_out import MIN_REMAINING, Cavity, cavity
 from bayesvm._core.likelihoods import ProperLikelihood
 from bayesvm._core.likelihoods.base import per_class_latents, per_class_moments, per_member_moments
 from bayesvm._core.predictive import expected_softmax, normal_nodes, softmax_of_draws
+from bayesvm._core.sites import MIN_REMAINING, Cavity, cavity
 from bayesvm._fit import defaults
 from bayesvm._fit.groups import without_groups
 from bayesvm._fit.local import LoadedLocal, LocalPart
@@ -65,7 +65,7 @@ def short_classes(rows: TrainingRows, ascent: Ascent, n_members: int = 1) -> Sho
     """What classes owe to their rows (eq. 5.8); None unless classes of few rows have most of the weight.
 
     A few such classes among larger ones change little in the sums over all
-    rows, and that leave-one-out speaks against them keeps probabilities cautious.
+    rows, and the penalty that leave-one-out puts on them keeps probabilities cautious.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def _own(sites: Sites, rows: slice, y: Tensor) -> tuple[Tensor, Tensor]:
 
 _BLOCK_NUMBERS = 2_000_000
 _MIN_VARIANCE = 1e-10
-# Equally likely draws that stand for the weighted ones.
+# Equally likely draws, resampled from the weighted ones.
 _RESAMPLED = 128
 
 
@@ -123,7 +123,7 @@ class LeaveOneOut:
     F, s2 : Tensor of shape (M, N, C)
         Of every member of a committee.
     remaining : Tensor of shape (N,)
-        What is left of the posterior without the row; zero where that cannot be told.
+        What is left of the posterior without the row; zero where that is unknown.
     deviations : Tensor of shape (N, C, S) or None
         Where the posterior was sampled: equally likely latents less their means.
     """
@@ -212,7 +212,7 @@ _CALIBRATION_ROWS = 3000
 _CALIBRATION_NUMBERS = 600_000
 _FEWEST_CALIBRATION_ROWS = 200
 # Leave-one-out probabilities up to this many numbers are computed and kept;
-# beyond it the first canonical rows, which are a random sample, speak for all.
+# beyond it only those of the first canonical rows, which are a random sample.
 MOST_PROBABILITIES = 20_000_000
 _FEWEST_JUDGED = 256
 _SUMMARY_NUMBERS = 1_000_000
@@ -226,11 +226,11 @@ class LeaveOneOutSummary:
     Attributes
     ----------
     proba : ndarray of shape (M, C) or None
-        None where there are more rows than were looked at, or where nothing can be foretold.
+        None where it would not be of all rows, or where leave-one-out is unavailable.
     rows : LeftOut
-        No row where nothing can be foretold.
+        No row where leave-one-out is unavailable.
     score, log_loss : float
-        Weighted accuracy and log-loss; NaN where nothing can be foretold.
+        Weighted accuracy and log-loss; NaN where leave-one-out is unavailable.
     gain : Gain
         Of the log-loss over the class frequencies' own; NaN likewise.
     calibration : tuple of Calibration
@@ -271,7 +271,7 @@ def summarise(
     n_judged = max(_FEWEST_JUDGED, MOST_PROBABILITIES // trained.rows.n_classes)
     rows = trained.rows if trained.rows.group is not None else trained.rows.head(n_judged)
     nearby = None if local is None else local.on(str(rows.X.device))
-    # Where rows were elsewhere, those at hand do not say how many a class has.
+    # Where other rows were fitted too, those in memory do not give the sizes of the classes.
     known = trained.forgotten is None and trained.outside_weight == 0.0
     none = (Calibration.none(rows.n_classes),) * trained.n_members
     if not trained.ascent.loo_valid and (likelihood is not None or trained.ascent.site_gaussian is None):
@@ -337,7 +337,7 @@ def _enough(trained: Trained, n_rows: int) -> Tensor | None:
         return None
     weight = rows.weight.double()
     seen = weight.new_zeros(rows.n_classes).index_add_(0, rows.y, weight)
-    # What is at hand, with one row more for every class, says what is elsewhere.
+    # The classes of the other rows are estimated from those in memory, with one row more for each.
     members = seen + (seen + 1.0) * (trained.outside_weight / float(weight.sum()))
     return members >= FEWEST_OF_CLASS
 

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from bayesvm._core import gaussian
-from bayesvm._core.leave_one_out import cavity
+from bayesvm._core.kernels.compose import slope_variances
 from bayesvm._core.likelihoods.base import per_member_moments
 from bayesvm._core.nearest import Neighbours, local_mean, nearest
 from bayesvm._core.predictive import log_softmax_pairwise
+from bayesvm._core.sites import cavity
 from bayesvm._fit.groups import without_groups
 from bayesvm._inference.blocks import TrainingRows
 from bayesvm._inference.task import Ascent
@@ -38,7 +39,7 @@ _SPREADS = (1.0, 0.1)
 _LEAST_GAIN = 3.0
 _LEAST_ERRORS = 2.0
 # How far the sites of one row may move a latent function: the hinge is flat
-# beyond its margin, which a site with little curvature does not know.
+# beyond its margin, unlike its Gaussian site.
 _REACH = 3.0
 
 
@@ -70,7 +71,7 @@ class LocalPart:
     typical: float
 
     def on(self, device: str) -> LoadedLocal:
-        """The same as tensors on a device, in double precision whatever that of the model."""
+        """The same as tensors on a device, always in double precision."""
         scale, middle, X, W, b = (
             torch.as_tensor(a, dtype=torch.float64, device=device)
             for a in (self.scale, self.middle, self.X, self.W, self.b)
@@ -115,7 +116,7 @@ def _left_of_neighbours(near: Neighbours, rows: TrainingRows, some: slice) -> Te
 
 
 def fit_local(rows: TrainingRows, ascent: Ascent, n_members: int = 1) -> LocalPart | None:
-    """The local part that leave-one-out asks for, or None.
+    """The local part that leave-one-out selects, or None.
 
     Parameters
     ----------
@@ -180,10 +181,10 @@ def _fit(rows: TrainingRows, ascent: Ascent, n_members: int) -> LocalPart | None
 
 
 def _scale(rows: TrainingRows) -> Tensor:
-    """Columns by how fast the functions vary along them, if the kernel can tell."""
+    """Columns scaled by how fast the functions vary along them, if the kernel has a relevance."""
     D = rows.X.shape[1]
     try:
-        scale: Tensor = rows.kernel.relevance(rows.params, D).to(rows.X).sqrt()  # type: ignore[attr-defined]
+        scale = slope_variances(rows.kernel, rows.params, D).to(rows.X).sqrt()
     except AttributeError:  # an optional method of a kernel, or of a part of it
         return rows.X.new_ones(D)
     size = scale.square().mean().sqrt()

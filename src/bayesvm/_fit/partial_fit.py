@@ -38,8 +38,8 @@ _BLOCK_NUMBERS = 2_000_000
 class Memory:
     """What a stream keeps: some rows, and q's natural parameters without them.
 
-    A hinge is flat beyond its margin, so the Gaussian site of a row says
-    little about what other rows may later do there. Rows in memory have
+    A hinge is flat beyond its margin, so the Gaussian site of a row becomes
+    wrong when later rows move the functions there. Remembered rows have
     their sites recomputed in every call, so they keep their influence.
 
     Attributes
@@ -78,7 +78,7 @@ class Memory:
         return self.copied or self.group is not None
 
     def faded(self, forgetting: float) -> Memory:
-        """What is left when a share of all that is known is forgotten.
+        """The memory after forgetting a share of its information.
 
         Remembered rows lose that share of their weight, and q without them that
         share of what sets it apart from the prior.
@@ -111,7 +111,7 @@ def worth_learning_anew(memory: Memory, data: CanonicalRows) -> bool:
 def continue_training(
     data: CanonicalRows, model: Model, memory: Memory, options: Options, progress: Progress
 ) -> Trained:
-    """Q from what forgotten rows forgotten and the sites of ``data`` (eqs. 3.1, 7.2).
+    """Q from what forgotten rows contributed and the sites of ``data`` (eqs. 3.1, 7.2).
 
     ``data`` are the remembered rows and the new ones. The kernel and the
     scale of the features stay as they are; inducing points are added while
@@ -141,7 +141,7 @@ def continue_training(
             start = start.carried(cross, old.Lz, rows.Lz)
             forgotten = None if forgotten is None else forgotten.carried(cross, old.Lz, rows.Lz)
         base = Natural.prior(start.linear.shape[0], rows.Lz) if forgotten is None else forgotten
-    # Methods that also move the kernel would lose what forgotten rows forgotten.
+    # Methods that also move the kernel would lose what forgotten rows contributed.
     method = "natural" if options.inference == "natural" else "coordinate"
     task = Task(rows, member, start, base, options.settings)
     return infer(method, task, [], False, forgotten, progress)
@@ -158,8 +158,8 @@ def remember(trained: Trained, data: CanonicalRows, model: Model, learned_from: 
 
     The heavier a row, the likelier it is kept: where a stream forgets, rows fade.
 
-    When rows are forgotten for the first time, the part of q that they made
-    is taken to be their share of the weight; later it is their sites.
+    When rows are forgotten for the first time, their part of q is taken to be
+    their share of the weight; later it is their sites.
 
     Parameters
     ----------
@@ -169,8 +169,8 @@ def remember(trained: Trained, data: CanonicalRows, model: Model, learned_from: 
     """
     forgotten = trained.forgotten
     if len(data.y) <= _MEMORY_ROWS and forgotten is None and not trained.outside_weight:
-        known = data.copied, data.group
-        return Memory(data.X, data.y, data.weight, data.count, None, None, learned_from, *known)
+        repeats = data.copied, data.group
+        return Memory(data.X, data.y, data.weight, data.count, None, None, learned_from, *repeats)
     order = np.argsort(_arrival(row_keys(model.scaler.transform(data.X), data.y), data.weight))
     kept, gone = np.sort(order[:_MEMORY_ROWS]), np.sort(order[_MEMORY_ROWS:])
     with torch.no_grad():
@@ -201,7 +201,7 @@ def _arrival(key: npt.NDArray[np.int64], weight: FloatArray) -> FloatArray:
 
 
 def _share_gone(weight: FloatArray, gone: npt.NDArray[np.int64], outside_weight: float) -> float:
-    """Share of the weight in rows that are not kept, or were never at hand."""
+    """Share of the weight in rows that are not kept, or were never in memory."""
     return float((weight[gone].sum() + outside_weight) / (weight.sum() + outside_weight))
 
 

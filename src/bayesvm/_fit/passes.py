@@ -34,7 +34,7 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True)
 class SurveySums:
-    """What the rows hold.
+    """Summary of the rows.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class SurveySums:
 
     @classmethod
     def unusable(cls, n_rows: int, n_features: int, problem: Problem) -> SurveySums:
-        """Nothing else will be asked for."""
+        """The sums of data with an unusable row; only the problem matters."""
         none = np.empty(0)
         return cls(n_rows, 0, none, none, Extent.of(np.empty((0, n_features))), problem)
 
@@ -86,7 +86,7 @@ class SurveySums:
 
 @dataclass(frozen=True)
 class Survey:
-    """Count rows and labels, and look for what cannot be used.
+    """The pass: count rows and labels, and find rows that cannot be used.
 
     Attributes
     ----------

@@ -19,9 +19,9 @@ from bayesvm._core.sites import Statistics
 from bayesvm._fit.engine import Chunk, Engine
 from bayesvm._fit.passes import InParts
 from bayesvm._fit.prepare import PART_ROWS, Standardise, StandardisedRows, kept_bytes
+from bayesvm._inference.adam import Adam
 from bayesvm._inference.blocks import Block, TrainingRows
 from bayesvm._inference.coordinate import base_gaussian
-from bayesvm._inference.optimiser import Adam
 from bayesvm._inference.rivals import RivalRule
 
 # --- How the bound changes with the kernel: a sum over rows like any other.
@@ -31,7 +31,7 @@ _BLOCK_ROWS = 8192
 
 
 class GradientSums(NamedTuple):
-    """Value of the rows, its gradient in the kernel parameters, and the sums that q is made of.
+    """Value of the rows, its gradient in the kernel parameters, and the sums for the next q.
 
     The divergence of q from the prior does not depend on the kernel, as q is
     that of whitened inducing values.
@@ -96,14 +96,14 @@ class KernelGradient:
         return GradientSums(value, gradient, sums.precision, sums.linear)
 
 
-# Each step moves q half the way to where the rows want it under this kernel.
+# Length of a natural-gradient step of q, one of which follows every step of the kernel.
 _STEP = 0.5
 
 
 def polished(
     engine: Engine[Chunk],
     standardise: Standardise,
-    known: TrainingRows,
+    sample: TrainingRows,
     rule: RivalRule,
     natural: Natural,
     n_rows: int,
@@ -112,29 +112,29 @@ def polished(
 ) -> tuple[Params, Natural, bool]:
     """Move the kernel uphill on the bound of all rows, one pass a step (eq. 5.7).
 
-    q moves along. The answer is the kernel of the highest bound, its q, and
+    q moves along. Returned are the kernel of the highest bound, its q, and
     whether Ctrl-C ended the steps early.
 
     Parameters
     ----------
     engine, standardise : the rows
-    known : TrainingRows
+    sample : TrainingRows
         Kernel and inducing points to begin with.
-    rule, natural : how sites come about, and q
+    rule, natural : how sites are computed, and q
     n_rows : int
     steps : int
     rate : float
         Adam's, falling linearly to a twentieth.
     """
-    kernel, Z = known.kernel, known.Z
+    kernel, Z = sample.kernel, sample.Z
     fits = kept_bytes(n_rows, Z.shape[1], Z.element_size()) <= engine.may_keep
     rows: Engine[Any] = engine.kept(standardise) if fits else engine
-    params = {name: value.clone() for name, value in known.params.items()}
+    params = {name: value.clone() for name, value in sample.params.items()}
     adam = Adam(list(params.values()), betas=(0.9, 0.95))
     base = Natural.prior(natural.linear.shape[0], natural.precision)
     prior, centre = base_gaussian(base, rule)
     natural, q = natural.posterior(centre)
-    best, highest = (known.params, natural), -math.inf
+    best, highest = (sample.params, natural), -math.inf
     for step in range(steps):
         at = {name: value.clone() for name, value in params.items()}
         try:

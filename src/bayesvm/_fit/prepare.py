@@ -1,4 +1,4 @@
-"""From rows as they were given to what a sweep works on: standardised rows, then their features."""
+"""From given rows to the input of a sweep: standardised rows, then their features."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _Rows = TypeVar("_Rows", StandardisedRows, Block)
 
 
 def kept_bytes(n_rows: int, width: int, bytes_a_number: int) -> int:
-    """What prepared rows take: values or features, weight and residual variance; class index and key."""
+    """Memory of prepared rows: values or features, weight and residual variance; class index and key."""
     return n_rows * ((width + 2) * bytes_a_number + 2 * 8)
 
 
@@ -90,7 +90,7 @@ class Featurise:
 
 @dataclass(frozen=True)
 class KeyThreshold:
-    """The rows whose content keys are below a number: a random share of them, whatever the chunks."""
+    """The rows whose content keys are below a number: a random share, independent of the chunks."""
 
     key: int
 

@@ -2,8 +2,8 @@
 
 Every random choice of a fit is keyed on this order, so the result cannot
 depend on the order of the rows, on how they were cut into chunks, on whether
-a row is given twice or with weight two, or on the units of a column: the hash
-sees where a value lies between the least and the greatest of its column.
+a row is given twice or with weight two, or on the units of a column: values are
+hashed by their position between the least and the greatest of their column.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RELATIVE_SPREAD = 1e-13
 
 @dataclass(frozen=True)
 class Extent:
-    """Least and greatest value of every column: exact sums of chunks, in any order.
+    """Least and greatest value of every column; merging chunks in any order is exact.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ def mix(x: _Hash) -> _Hash:
 
 
 def row_keys(U: FloatArray, y: IntArray, seed: int = 0) -> IntArray:
-    """Hashes from 0 to 2^63 of rows in unit-free columns and of their labels, whatever rows are around them.
+    """Hashes from 0 to 2^63 of rows in unit-free columns and of their labels, independent of other rows.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ class CanonicalRows:
         return replace(self, index=index, group=group, **first)
 
     def plus(self, other: CanonicalRows) -> CanonicalRows:
-        """The rows of both; which of them were given where is forgotten."""
+        """The rows of both, without the positions in which they were given."""
         pairs = ((getattr(self, name), getattr(other, name)) for name in _COLUMNS)
         both = CanonicalRows.of(*(np.concatenate(pair) for pair in pairs))
         return replace(both, index=both.index[:0])
@@ -216,19 +216,19 @@ def _by_content(X: FloatArray, y: IntArray, key: IntArray) -> IntArray:
     return order
 
 
-# --- Whether equal rows are one row given several times: no other row then comes near to them (section 5).
+# --- Whether equal rows are copies: then no other row is nearly equal to them (section 5).
 
 
 # Fewer copies than these, in number or as a share of the rows, change leave-one-out little.
 _FEWEST_COPIES = 8
 _LEAST_SHARE = 0.05
-# Rows that come back more often than this on average have few values to take.
+# Rows that repeat more often than this on average have columns of few values.
 _MOST_TIMES = 10
-# Rows are near if they agree in columns that hold this share of what all columns tell.
+# Rows are near if they agree in columns that hold this share of the information of all columns.
 _NEAR = 0.5
-# If the columns were independent, chance would make this share of the equal pairs: then they are no copies.
+# If independent columns would give this share of the equal pairs by chance, they are no copies.
 _BY_CHANCE = 0.05
-# Repeated rows that are looked at, and comparisons of numbers that this may take.
+# Repeated rows that are examined, at most, and comparisons of numbers.
 _JUDGES = 256
 _COMPARISONS = 200_000_000
 
@@ -254,38 +254,38 @@ def beyond_chance(rows: CanonicalRows) -> bool:
     fewest = max(_FEWEST_COPIES, _LEAST_SHARE * n_rows)
     if n_rows - n_distinct < fewest or n_rows > _MOST_TIMES * n_distinct:
         return False
-    tells = _tells(rows.X)
-    used = np.flatnonzero(tells > 0)
+    information = _information(rows.X)
+    used = np.flatnonzero(information > 0)
     if len(used) < 2:  # in a single column nothing is half equal
         return False
     pairs = n_rows * (n_rows - 1) / 2
-    if pairs * math.exp(-tells.sum()) > _BY_CHANCE * float((rows.count * (rows.count - 1)).sum()) / 2:
+    if pairs * math.exp(-information.sum()) > _BY_CHANCE * float((rows.count * (rows.count - 1)).sum()) / 2:
         return False
     repeated = np.flatnonzero(rows.count > 1)
     repeated = repeated[: min(_JUDGES, max(1, _COMPARISONS // (n_distinct * len(used))))]
-    near = np.array([_near(rows, int(n), used, tells) for n in repeated])
+    near = np.array([_near(rows, int(n), used, information) for n in repeated])
     return bool(np.mean(near < rows.count[repeated] - 1) > 0.5)
 
 
-def _tells(X: FloatArray) -> FloatArray:
+def _information(X: FloatArray) -> FloatArray:
     """Information in the agreement of two rows in a column: minus the logarithm of how often rows agree."""
     pairs = len(X) * (len(X) - 1) / 2
     sizes = (np.unique(column, return_counts=True)[1].astype(np.float64) for column in X.T)
     agreeing = np.array([(n * (n - 1)).sum() / 2 for n in sizes])
-    tells: FloatArray = np.log((1.0 + pairs) / (1.0 + agreeing))
-    return tells
+    information: FloatArray = np.log((1.0 + pairs) / (1.0 + agreeing))
+    return information
 
 
-def _near(rows: CanonicalRows, n: int, used: IntArray, tells: FloatArray) -> int:
+def _near(rows: CanonicalRows, n: int, used: IntArray, information: FloatArray) -> int:
     """How many other rows are near to a row; one of another label may be equal in all columns."""
     agreed = np.zeros(len(rows.count))
     for d in used:
-        agreed += tells[d] * (rows.X[:, d] == rows.X[n, d])
+        agreed += information[d] * (rows.X[:, d] == rows.X[n, d])
     agreed[n] = 0.0
-    return int(rows.count[agreed >= _NEAR * tells[used].sum()].sum())
+    return int(rows.count[agreed >= _NEAR * information[used].sum()].sum())
 
 
-# --- Standardisation that respects weights and does not care about units.
+# --- Standardisation, weighted and independent of units.
 
 
 # Standardised values are rounded to this many decimals, so that the same data

@@ -1,4 +1,4 @@
-"""Anything that comes in chunks as a source of rows: arrays on disk, Arrow data, batches."""
+"""Sources of rows in chunks: arrays on disk, Arrow data, batches."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Spool:
             raise ValueError("there is no row to learn from: the iterator gave no batches")
 
     def chunks(self) -> Iterator[Chunk]:
-        """What was written, in its order."""
+        """The chunks in the order in which they were written."""
         with open(self._path, "rb") as file:
             for _ in range(self._n_parts):
                 yield Chunk(*(np.load(file, allow_pickle=False) for _ in range(3)))
@@ -190,7 +190,7 @@ class ArraySource:
 
 
 class BatchSource:
-    """Batches that can be gone through again and again.
+    """Batches that can be iterated over again and again.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def _checked(batches: Iterable[Any]) -> Iterator[tuple[Chunk, tuple[str, ...] | 
 
 
 def _columns(X: Any) -> tuple[Any, ...] | None:
-    """The columns of a data frame, whatever they are called."""
+    """The columns of a data frame, with names of any type."""
     columns = getattr(X, "columns", None)
     return None if columns is None else tuple(columns)
 

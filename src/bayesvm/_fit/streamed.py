@@ -1,4 +1,4 @@
-"""Training where only a sample of the rows is at hand: the kernel from the sample, q from all rows."""
+"""Training with only a sample of the rows in memory: the kernel from the sample, q from all rows."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def train_on_chunks(
     """
     standardise = Standardise(encoding, scaler, options.device, options.dtype)
 
-    def over(known: TrainingRows) -> StreamedRows:
+    def over(rows: TrainingRows) -> StreamedRows:
         return streamed(
-            engine, standardise, known, n_rows, sample.moments.weight, sample.checksum, engine.may_keep
+            engine, standardise, rows, n_rows, sample.moments.weight, sample.checksum, engine.may_keep
         )
 
     population = Population(n_rows, sample.moments.weight, over)
@@ -64,8 +64,8 @@ def train_on_chunks(
     def learning(step: Step) -> bool:
         return step.stage == "kernel" and progress(step)
 
-    # The bound of all rows can be had; leave-one-out only of rows at hand. Where q has not
-    # converged, the gradient at a fixed q leads astray.
+    # The bound is available over all rows, leave-one-out only over rows in memory. Where q has not
+    # converged, the gradient at a fixed q is misleading.
     first = train(sample.rows, scaler, n_classes, options, start, learning, population)
     if first.interrupted:
         return first

@@ -22,7 +22,7 @@ from bayesvm._inference.rivals import BlockSites, RivalRule
 from bayesvm._inference.task import InMemory, PassResult, Sweepable, evaluate, n_parts, sweep_over
 from bayesvm._threads import thread_workers
 
-# --- Minibatches of rows that are read one after the other, whatever chunks they come in.
+# --- Minibatches of rows that are read one after the other, independent of their chunks.
 
 
 # Rows that wait in memory to be mixed, at least, and minibatches among them.
@@ -86,7 +86,7 @@ class Mixed:
         with np.errstate(over="ignore"):
             scattered = mix(pool.key.cpu().numpy().astype(np.uint64) + shift)
         order = torch.as_tensor(np.argsort(scattered, kind="stable")).to(pool.y.device)
-        # Equal sizes: a few rows left over would speak for all.
+        # Equal sizes: a small last batch would be scaled up to all rows.
         for index in order.tensor_split(max(1, round(n / self.size))):
             yield _part(pool, index)
 
@@ -115,7 +115,7 @@ def _part(block: Block, index: Tensor | slice) -> Block:
     return Block(slice(0, y.shape[0]), features, y, block.weight[index], block.key[index])
 
 
-# --- The sums that q is made of, over the rows under the q of before.
+# --- The sums that the next q is computed from, over all rows under the current q.
 
 
 class SweepSums(NamedTuple):
@@ -167,17 +167,17 @@ class Sweep:
 
     @cached_property
     def _sites_of(self) -> BlockSites:
-        """Draws and the like, made once for all chunks."""
+        """Draws and other preparations, once for all chunks."""
         return self.rule.under(self.q, self.number)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is sent to other processes: they make draws of their own, and these are the same."""
+        """Pickled without the draws: other processes draw the same ones themselves."""
         return {"rule": self.rule, "q": self.q, "number": self.number}
 
 
 # Rows that an accelerator prepares at once where they are not kept.
 _PART_ROWS_ACCELERATOR = 2**20
-# Share of the weight from which the sample stands for all rows.
+# Share of the weight from which the sample replaces all rows.
 _MOST = 0.5
 
 
@@ -190,11 +190,11 @@ class StreamedRows:
     engine : Engine
         Over chunks.
     steps : tuple of callables
-        What makes features of chunks, in this order.
+        From chunks to features, in this order.
     n_kept : int
         After how many of these steps the rows are kept in memory, from the first pass on.
-    known : TrainingRows
-        The sample at hand, with its own weights.
+    sample : TrainingRows
+        The sample in memory, with its own weights.
     n_rows : int
     total_weight : float
     checksum : int
@@ -204,7 +204,7 @@ class StreamedRows:
     engine: Engine[Chunk]
     steps: tuple[Any, ...]
     n_kept: int
-    known: TrainingRows
+    sample: TrainingRows
     n_rows: int
     total_weight: float
     checksum: int
@@ -221,8 +221,8 @@ class StreamedRows:
 
     def first(self, n: int) -> Sweepable:
         """About n rows: those whose hashes are below some number, or the sample where it is most of all."""
-        if float(self.known.weight.sum()) >= _MOST * self.total_weight:  # rows repeat, and few are distinct
-            return InMemory(self.known.standing_for(self.total_weight))
+        if float(self.sample.weight.sum()) >= _MOST * self.total_weight:  # rows repeat, and few are distinct
+            return InMemory(self.sample.standing_for(self.total_weight))
         return self if n >= self.n_rows else _Share(self, int(n / self.n_rows * 2.0**63))
 
     def evaluate(self, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> PassResult:
@@ -238,7 +238,7 @@ class StreamedRows:
     def evaluate_some(
         self, rule: RivalRule, q: Gaussian, base: Natural, sweep: int, below: int | None
     ) -> PassResult:
-        """The same from the rows whose hashes are below a number, standing for all."""
+        """The same from the rows whose hashes are below a number, scaled to all rows."""
         work: Any = Sweep(rule, q, sweep)
         steps = list(self._left)
         if below is not None:
@@ -256,7 +256,7 @@ class StreamedRows:
         if below is not None:
             sums = sums.times(self.total_weight / float(sums.weight))
         target = Natural(sums.precision.add_(base.precision), sums.linear.add_(base.linear))
-        return PassResult(float(sums.value), target, evaluate(self.known, rule, q, base, sweep).sites)
+        return PassResult(float(sums.value), target, evaluate(self.sample, rule, q, base, sweep).sites)
 
     def batches(self, size: int, seed: int, epoch: int) -> Iterator[Block]:
         """Minibatches in the order of reading, mixed over some tens of thousands of rows.
@@ -266,7 +266,7 @@ class StreamedRows:
         ValueError
             If the rows are sorted by class.
         """
-        shares = torch.bincount(self.known.y, self.known.weight, self.known.n_classes)
+        shares = torch.bincount(self.sample.y, self.sample.weight, self.sample.n_classes)
         mixed = Mixed(size, seed, epoch, shares / shares.sum())
         return mixed.batches(block for item in self._items.walk() for block in self._prepared(item))
 
@@ -281,14 +281,14 @@ class StreamedRows:
 
 @dataclass(frozen=True)
 class _Share:
-    """A random share of the rows, the same in every pass, that stands for all of them."""
+    """A random share of the rows, the same in every pass, weighted to represent all of them."""
 
     whole: StreamedRows
     below: int
 
     @property
-    def known(self) -> TrainingRows:
-        return self.whole.known
+    def sample(self) -> TrainingRows:
+        return self.whole.sample
 
     @property
     def n_rows(self) -> int:
@@ -311,33 +311,33 @@ class _Share:
 def streamed(
     engine: Engine[Chunk],
     standardise: Standardise,
-    known: TrainingRows,
+    sample: TrainingRows,
     n_rows: int,
     total_weight: float,
     checksum: int,
     may_keep: int,
 ) -> StreamedRows:
-    """Rows that are kept as far as memory allows: their features, or standardised values, or nothing.
+    """Rows cached as far as memory allows: their features, or standardised values, or nothing.
 
     Parameters
     ----------
-    engine, standardise : where the rows are, and what makes tensors of them
-    known : TrainingRows
+    engine, standardise : the rows, and how they become tensors
+    sample : TrainingRows
         A sample under the kernel and the inducing points.
     n_rows, total_weight, checksum : of all rows
     may_keep : int
         Bytes.
     """
-    featurise = Featurise(known.features_of_many())
-    widths = (known.n_inducing, known.X.shape[1])
-    features, rows = (kept_bytes(n_rows, width, known.X.element_size()) for width in widths)
+    featurise = Featurise(sample.features_of_many())
+    widths = (sample.n_inducing, sample.X.shape[1])
+    features, rows = (kept_bytes(n_rows, width, sample.X.element_size()) for width in widths)
     n_kept = 2 if features <= may_keep else 1 if rows <= may_keep else 0
-    return StreamedRows(engine, (standardise, featurise), n_kept, known, n_rows, total_weight, checksum)
+    return StreamedRows(engine, (standardise, featurise), n_kept, sample, n_rows, total_weight, checksum)
 
 
 @dataclass(frozen=True)
 class _Pipeline:
-    """One step after the other: what lies between is gone when the next chunk comes."""
+    """Steps in sequence; intermediate results are freed before the next chunk."""
 
     steps: tuple[Any, ...]
 

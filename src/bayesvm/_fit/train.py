@@ -67,7 +67,7 @@ class Options:
     inference : str
         A name in ``_inference.methods.METHODS``.
     settings : Settings
-        What the method is told.
+        Settings of the method.
     hyperparameters : str
         What kernel parameters maximise; "fixed": nothing.
     n_inducing : int
@@ -196,7 +196,7 @@ def train(
 
 @dataclass(frozen=True)
 class _Job:
-    """Rows, kernel and inducing points to begin with, and the stages that start from them."""
+    """Rows, initial kernel and inducing points, and the stages that start from them."""
 
     X: Tensor
     y: Tensor
@@ -285,7 +285,7 @@ class _Job:
         return infer(options.inference, task, curve, interrupted, None, progress, everything)
 
     def _start(self, rows: TrainingRows, learned: Learned | None) -> Natural:
-        """Where q begins: the last model, the kernel's learning, or a ridge regression."""
+        """The initial q: of the last model, of learning the kernel, or a ridge regression."""
         if self.q is not None and self.q.linear.shape[0] == self.n_latents:
             return self.q
         sample = rows if self.population is None else rows.standing_for(self.population.weight)
@@ -297,9 +297,9 @@ class _Job:
             begin = Natural(found.precision.repeat(n, 1, 1), found.linear.repeat(n, 1))
         else:
             begin = _ridge_start(sample, self.n_latents, rule)
-        if self.population is None or rule.averaged:  # which begins with sweeps over a sample
+        if self.population is None or rule.averaged:  # which starts with sweeps over a sample
             return begin
-        # Sweeps over the sample cost next to nothing; those over all rows then begin close to their end.
+        # Sweeps over the sample are cheap; those over all rows then start close to convergence.
         prior, settings = Natural.prior(self.n_latents, rows.Lz), self.options.settings
         return coordinate.ascend(sample, rule, begin, prior, settings.max_iter, settings.tol, silent).natural
 
@@ -370,7 +370,7 @@ def as_model(
     likelihood: ProperLikelihood | None,
     local: LocalPart | None = None,
 ) -> Model:
-    """The result as plain arrays, with what ``summarise`` was told."""
+    """The result as plain arrays, with the arguments of ``summarise``."""
     rows, q, chains = trained.rows, trained.ascent.q, trained.ascent.chains
     return Model(
         scaler=scaler,
@@ -390,7 +390,7 @@ def as_model(
     )
 
 
-# --- The members of the family: which likelihood, and how its sites come about.
+# --- The members of the family: likelihood and rival rule.
 
 
 def crammer_singer(n_classes: int, rivals: str, seed: int, single: bool = False) -> Member:

@@ -1,4 +1,4 @@
-"""What users give to a fit: columns, labels and weights, checked."""
+"""Validation of the columns, labels and weights given to a fit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_some_weight(weight: FloatArray) -> None:
 
 
 def class_factors(class_weight: Any, classes: npt.NDArray[Any], mass: FloatArray) -> FloatArray:
-    """What each class multiplies into the weights of its rows, whose total is its mass.
+    """The factor of each class on the weights of its rows, whose total is its mass.
 
     ``"balanced"`` gives every class the same total weight, counting the
     weights of its rows, so that weight two equals the row twice.
@@ -153,7 +153,7 @@ def check_column(role: str, name: Any, names: list[str]) -> None:
         raise ValueError(f"{role}={name!r} is not a column of the data; {advice}")
 
 
-# --- What every chunk must be, wherever its rows come from.
+# --- Validation of chunks, from any source.
 
 
 # Rows of a chunk, and numbers in it, at most: large enough for products, small beside any memory.
@@ -224,7 +224,7 @@ def check_labels(y: npt.NDArray[Any], where: str) -> None:
 
 
 def check_weights(sample_weight: Any, n_rows: int, where: str = "sample_weight") -> FloatArray:
-    """Weights in double precision; a number stands for all rows, None for ones."""
+    """Weights in double precision; a number is the weight of every row, None means ones."""
     if sample_weight is None:
         return np.ones(n_rows)
     weight = np.asarray(sample_weight, dtype=np.float64)
@@ -251,5 +251,5 @@ def check_groups(groups: Any, n_rows: int) -> npt.NDArray[np.int64]:
 
 
 def drawn_seed(random_state: Any) -> int:
-    """A seed from what scikit-learn takes as a random state."""
+    """A seed from a random state in scikit-learn's sense."""
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

@@ -1,8 +1,9 @@
-"""The paper's recipe: q, kernel and inducing points together, by Adam on minibatches."""
+"""Adam, and the paper's recipe: q, kernel and inducing points together, by Adam on minibatches."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,6 @@ from bayesvm._core.kernels.base import Params
 from bayesvm._core.likelihoods import Likelihood, expected, pair_bound, with_gradient
 from bayesvm._inference.blocks import LARGEST_LOGARITHM, TrainingRows, recent_gain, shuffled
 from bayesvm._inference.coordinate import base_gaussian, gaussian_of_sites
-from bayesvm._inference.optimiser import Adam
 from bayesvm._inference.rivals import (
     MIN_VARIANCE,
     AllRivals,
@@ -30,11 +30,49 @@ from bayesvm._inference.rivals import (
 from bayesvm._inference.task import Ascent, Member, Method, Outcome, Settings, Task, evaluate
 from bayesvm._progress import Progress, Step
 
+# --- The optimiser, which other methods and the learning of the kernel use too.
+
+
+class Adam:
+    """Adam (Kingma and Ba, 2015) over a list of leaf tensors.
+
+    torch.optim's own pulls in the compiler on its first use, which takes
+    longer than most fits here (measured: 1.2 s against 0.2 s).
+    """
+
+    def __init__(
+        self, params: Sequence[Tensor], betas: tuple[float, float] = (0.9, 0.999), epsilon: float = 1e-8
+    ) -> None:
+        self._params = list(params)
+        self._betas = betas
+        self._epsilon = epsilon
+        self._first = [torch.zeros_like(p) for p in self._params]
+        self._second = [torch.zeros_like(p) for p in self._params]
+        self._step = 0
+
+    def ascend(self, objective: Tensor, rate: float) -> None:
+        """One step uphill."""
+        self.along(torch.autograd.grad(objective, self._params, allow_unused=True), rate)
+
+    def along(self, grads: Sequence[Tensor | None], rate: float) -> None:
+        """One step along given gradients, in the order of the parameters."""
+        self._step += 1
+        b1, b2 = self._betas
+        size = rate * math.sqrt(1.0 - b2**self._step) / (1.0 - b1**self._step)
+        with torch.no_grad():
+            for p, g, m, v in zip(self._params, grads, self._first, self._second, strict=True):
+                if g is None:
+                    continue
+                m.lerp_(g, 1.0 - b1)
+                v.mul_(b2).addcmul_(g, g, value=1.0 - b2)
+                p.addcdiv_(m, v.sqrt().add_(self._epsilon), value=size)
+
+
 # --- Variances of the two classes that a row touches, with their gradient in closed form.
 
 
 # All classes in one product, up to this many multiplications more than
-# needed, where sorting the rows by class would stop to wait for the device.
+# needed, where sorting the rows by class would synchronise with the device.
 _DENSE_WORK = {"cuda": 4e9}
 
 
@@ -254,5 +292,5 @@ def _run(task: Task, progress: Progress) -> Outcome:
     return ascend(task.rows, task.member.rule, task.start, task.settings, progress, task.base)
 
 
-# q is only near what its sites make: class offsets from leave-one-out would fit the difference.
+# q differs a little from the Gaussian of its sites: offsets from leave-one-out would fit the difference.
 METHOD = Method(_run, max_iter=PAPER_EPOCHS, learns_kernel=True, missing=_missing, mean_decides=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 from bayesvm._core.features import Features, FeaturesOfMany, inducing_factor, whitened_features
 from bayesvm._core.kernels.base import Kernel, Params
 
-# From this many rows on it pays to prepare for them.
+# From this many rows on preparing the kernel for them pays.
 _MANY_ROWS = 16_384
 # Features up to this many bytes are computed once and kept between sweeps.
 _CACHE_BYTES = 640 * 2**20
@@ -23,7 +23,7 @@ _FEWEST_ROWS = 256
 
 
 def features_in_parts(features: Callable[[Tensor], Features], X: Tensor, n_inducing: int) -> Features:
-    """Features of many rows, computed part by part: what comes in between stays in the cache."""
+    """Features of many rows, computed in parts so that intermediate results stay in the cache."""
     N = X.shape[0]
     numbers = _FEATURE_NUMBERS if X.device.type == "cpu" else _FEATURE_NUMBERS_ACCELERATOR
     size = max(_FEWEST_ROWS, numbers // n_inducing)
@@ -119,7 +119,7 @@ class TrainingRows:
             yield Block(rows, features, self.y[rows], self.weight[rows], self.key[rows])
 
     def split(self, n: int) -> list[range]:
-        """The rows in n ranges for as many threads; features that are kept are there then."""
+        """The rows in n ranges for as many threads; cached features are computed first."""
         self._known_features()
         size = max(1, -(-len(self) // n))
         return [range(start, min(start + size, len(self))) for start in range(0, len(self), size)]
@@ -137,7 +137,7 @@ class TrainingRows:
         return self._cache["all"]
 
     def first(self, n: int) -> TrainingRows:
-        """The first rows with weights that stand for all; they are a random sample, being canonical."""
+        """The first rows, a random sample, as they are canonical; weights scaled to the total of all rows."""
         return self.head(n).standing_for(float(self.weight.sum()))
 
     def head(self, n: int) -> TrainingRows:

@@ -41,8 +41,8 @@ _BOUND_SLACK = 1e-7
 # free to drift long after that.
 _BOUND_SHARE = 1e-3
 _BURN_IN = 10
-# The first of these sweeps need not see every row: a sample brings q to
-# where the others would, and the last ones correct it.
+# The first of these sweeps need not use every row: a random subset gives nearly
+# the same q, and the last ones correct it.
 _SAMPLED_BURN_IN = 8
 _SAMPLE_SHARE = 8
 _FEWEST_SAMPLED = 4096
@@ -62,15 +62,15 @@ def ascend(
     tol: float,
     progress: Progress,
 ) -> Ascent:
-    """Sweep until the class-centred latent means stop changing.
+    """Sweep until the class-centred latent means stop changing (eqs. 3.1, 3.4).
 
     Ctrl-C ends the ascent with the best q so far.
 
     Parameters
     ----------
-    rows, rule, start : what to fit, how sites come about, where q begins
+    rows, rule, start : what to fit, how sites are computed, the initial q
     base : Natural
-        What q is without these rows: the prior, or what rows since forgotten say.
+        What q is without these rows: the prior, or the prior and the sites of forgotten rows.
     max_iter : int
         Most sweeps.
     tol : float
@@ -132,15 +132,15 @@ def _safeguarded(
     prior, centre = base_gaussian(base, rule)
     natural, q = start.posterior(centre)
     now: PassResult | None = None
-    curve, probe, rho = list[float](), probe_features(rows.known), _FIRST_STEP
+    curve, probe, rho = list[float](), probe_features(rows.sample), _FIRST_STEP
     enough = tol * _BOUND_SHARE * rows.total_weight
     converged = interrupted = False
     sweep = 0
 
     def state() -> Ascent:
-        found = evaluate(rows.known, rule, q, base, 0) if now is None else now
+        found = evaluate(rows.sample, rule, q, base, 0) if now is None else now
         # A row that weighs much moves q by more than the tolerance, and its site is not the one in q.
-        of_sites = None if now is None else gaussian_of_sites(rows.known, q, found.target)[0]
+        of_sites = None if now is None else gaussian_of_sites(rows.sample, q, found.target)[0]
         return Ascent(q, natural, found.sites, curve, sweep, converged, interrupted, site_gaussian=of_sites)
 
     try:
@@ -196,34 +196,34 @@ def _averaged(
     """Rivals that move between sweeps: damp, then average the last sweeps' sites.
 
     Sweeps go on from a damped q while what they ask for is averaged beside
-    it, from the first averaged sweep on: the result is exactly what the
-    averaged sites make. To go on from the average itself would begin with a
-    full step, which was seen to throw q away on ``poker``.
+    it, from the first averaged sweep on: the result is exactly the posterior
+    of the averaged sites. To continue from the average itself would begin with a
+    full step, which was seen to diverge on ``poker``.
     """
     prior, centre = base_gaussian(base, rule)
     walk = natural = start
     _, q = start.posterior(centre)
     curve: list[float] = []
-    known = rows.known
-    average = _Average(torch.zeros_like(known.weight), torch.zeros_like(known.weight))
-    probe = probe_features(known)
+    in_memory = rows.sample
+    average = _Average(torch.zeros_like(in_memory.weight), torch.zeros_like(in_memory.weight))
+    probe = probe_features(in_memory)
     converged = interrupted = False
-    most = _MAX_AVERAGED if len(known) <= _LARGE_ROWS else _MAX_AVERAGED_LARGE
+    most = _MAX_AVERAGED if len(in_memory) <= _LARGE_ROWS else _MAX_AVERAGED_LARGE
     burn_in = min(_BURN_IN, max(0, max_iter - _MIN_AVERAGED))
-    sample = rows.first(max(_FEWEST_SAMPLED, rows.n_rows // _SAMPLE_SHARE))
+    subset = rows.first(max(_FEWEST_SAMPLED, rows.n_rows // _SAMPLE_SHARE))
 
     def state() -> Ascent:
         _, of_sites = natural.posterior()
         if average.rivals:
-            sites = average.sites(known.y)
+            sites = average.sites(in_memory.y)
         else:
-            sites = evaluate(known, rule, q, base, max_iter).sites
+            sites = evaluate(in_memory, rule, q, base, max_iter).sites
         return Ascent(of_sites, natural, sites, curve, len(curve), converged, interrupted)
 
     try:
         for sweep in range(1, max_iter + 1):
             early = sweep <= min(burn_in, _SAMPLED_BURN_IN)
-            now = (sample if early else rows).evaluate(rule, q, base, sweep)
+            now = (subset if early else rows).evaluate(rule, q, base, sweep)
             averaged = max(0, sweep - burn_in)
             curve.append(elbo(now.value, float(gaussian.kl(q, prior).sum())))
             walk = walk.towards(now.target, min(_FIRST_STEP, 1.0 / (1.0 + averaged)))

@@ -1,10 +1,10 @@
 """The mode: expectation-conditional-maximisation, with sites that are smoothed less and less.
 
-Plain EM (eq. 8.20) crawls: rows far from the margin hold the mean back although
-their slope is zero, and rows on it take thousands of sweeps to settle. Here the
-corners of the likelihood are rounded over a width that falls to zero (eqs. 8.21,
-8.22). A sweep is one site step at that width with an exact line search, and
-slopes of rows give a dual objective that certifies how far the mode can still be.
+Plain EM (eq. 8.20) converges slowly: rows far from the margin damp the mean although
+their slope is zero, and rows on it need thousands of sweeps. Here the corners of the
+likelihood are smoothed over a width that falls to zero (eqs. 8.21, 8.22). A sweep is
+one site step at that width with an exact line search, and the slopes of the rows give
+a dual objective, which bounds the distance to the mode.
 """
 
 from __future__ import annotations
@@ -183,14 +183,14 @@ class ModeProblem:
         return self.fold(((m - self.prior.m) * by_base).sum(1)), self.fold((d * by_base).sum(1))
 
 
-# The certified gap at which the mode counts as found, for a tolerance of one;
-# functions that share rows pay for the last digit with many inner steps.
+# The duality gap at which the search has converged, for a tolerance of one;
+# functions that share rows need many inner steps for another digit.
 _GAP_SHARE, _GAP_SHARE_JOINT = 1e-3, 5e-3
-# Sums over rows cannot tell smaller gaps from rounding, in units of it.
+# Smaller gaps, in units of the rounding error, are lost in sums over rows.
 _ROUNDING = 1e3
 _SMALLEST_WIDTH = 1e-8
-# How the width falls: quickly where a step promises less than smoothing
-# costs, not at all where it promises much more (measured in docs/theory.md).
+# The width falls quickly where the expected gain of a step is below the cost of
+# smoothing, not at all where it is far above (measured in docs/theory.md).
 _FAST, _SLOW = 0.5, 0.7
 _SETTLED, _MOVING = 1.0, 3.0
 _LINE_TRIALS = 30
@@ -218,7 +218,7 @@ def ascend(
     tol: float,
     progress: Progress,
 ) -> Ascent:
-    """Sweep until the objective is certified to be as close to its best as asked.
+    """Sweep until the duality gap is as small as required.
 
     Parameters
     ----------
@@ -322,8 +322,8 @@ class _ModeSearch:
         settled = newton.promise < _SETTLED * newton.cost
         waiting = newton.promise > _MOVING * newton.cost
         if not problem.mode.separable:
-            # An inexact step promises too little. Where smoothing costs next
-            # to nothing of the gap, the step has to become better instead.
+            # An inexact step underestimates its gain. Where smoothing costs a
+            # negligible part of the gap, solve for the step more exactly instead.
             rough = newton.cost < _ROUGH * (self._objective() - self._dual)
             waiting = waiting | rough
             self._slack = max(_LEAST_SLACK, _SHARPER * self._slack) if bool(rough) else _INNER_SLACK
@@ -337,7 +337,7 @@ class _ModeSearch:
         return self.problem.distance(self.m) - self.problem.at(self.F)
 
     def gap(self) -> float:
-        """By what share the objective could be better, at most; of the worst function (eq. 8.23)."""
+        """Relative duality gap, of the worst function (eq. 8.23)."""
         objective = self._objective()
         return float(((objective - self._dual) / objective.clamp_min(_TINY)).max())
 
@@ -365,7 +365,7 @@ def _direction(
 
 
 def _line_search(problem: ModeProblem, m: Tensor, F: Tensor, newton: _NewtonStep, width: Tensor) -> Tensor:
-    """How far to go, shape (G,): Newton's method in one dimension, kept between known ends.
+    """Step lengths, shape (G,): Newton's method in one dimension, safeguarded by a bracket.
 
     Latents are linear in the step, so that a trial needs no features.
     """
@@ -385,7 +385,7 @@ def _line_search(problem: ModeProblem, m: Tensor, F: Tensor, newton: _NewtonStep
         new = torch.minimum(t - rise / bend.clamp_min(_TINY), 4.0 * t)
         middle = 0.5 * (low + torch.where(high.isinf(), 4.0 * low, high))
         t = torch.where(found, t, torch.where((new > low) & (new < high), new, middle))
-    # Up to the lower end the objective falls for certain.
+    # Up to the lower end of the bracket the objective falls.
     return torch.where(found, t, low)
 
 
@@ -415,8 +415,8 @@ def _around(search: _ModeSearch, rule: RivalRule, start: Gaussian, record: _Reco
         before, q = q, Gaussian(search.m, linalg.cholesky_precision(precision))
         if float((q.R - before.R).norm()) < rho * _COVARIANCE_TOLERANCE * float(q.R.norm()):
             break
-    # The slopes make the end of the next step, nearly. What is between that
-    # and here goes back into them, by as much as the rows can hold.
+    # The slopes give nearly the mean after the next step. The difference to the
+    # present mean is distributed over them, as far as they span it.
     left = problem.downhill(search.m, problem.pulled_back(slope))
     beyond = precision - problem.base.precision
     x = conjugate_gradients(

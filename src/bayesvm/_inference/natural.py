@@ -57,15 +57,15 @@ def ascend(
     over = InMemory(rows) if isinstance(rows, TrainingRows) else rows
     prior, centre = base_gaussian(base, rule)
     natural, q = start.posterior(centre)
-    probe, total = probe_features(over.known), over.total_weight
+    probe, total = probe_features(over.sample), over.total_weight
     curve: list[float] = []
     converged = interrupted = False
     step = 0
 
     def state() -> Ascent:
-        found = evaluate(over.known, rule, q, base, step)
+        found = evaluate(over.sample, rule, q, base, step)
         # With only a sample of the rows in memory, the Gaussian of all sites is unknown.
-        of_sites = gaussian_of_sites(over.known, q, found.target)[0] if isinstance(over, InMemory) else None
+        of_sites = gaussian_of_sites(over.sample, q, found.target)[0] if isinstance(over, InMemory) else None
         return Ascent(
             q, natural, found.sites, curve, len(curve), converged, interrupted, site_gaussian=of_sites
         )

@@ -19,9 +19,9 @@ from bayesvm._core.features import DifferentiableFeatures, feature_gradient
 from bayesvm._core.gaussian import Gaussian, Natural
 from bayesvm._core.kernels.base import Params
 from bayesvm._core.sites import dense_precision
+from bayesvm._inference.adam import Adam
 from bayesvm._inference.blocks import LARGEST_LOGARITHM, TrainingRows, recent_gain, shuffled
 from bayesvm._inference.coordinate import base_gaussian, gaussian_of_sites
-from bayesvm._inference.optimiser import Adam
 from bayesvm._inference.rivals import MIN_VARIANCE, AllRivals
 from bayesvm._inference.task import Ascent, Member, Method, Outcome, Settings, Task, evaluate
 from bayesvm._progress import Progress, Step
@@ -33,8 +33,8 @@ ADAM_RATE = 0.05
 # Larger steps of q fit minibatches; all rows allow them.
 NATURAL_RATE = 0.1
 NATURAL_RATE_ALL_ROWS = 0.3
-# Slopes below this many nats a row are noise of quadrature, of which Adam would
-# make full steps. The robust-max likelihood does not see the scale of the
+# Slopes below this many nats a row are quadrature noise, which Adam would turn
+# into full steps. The robust-max likelihood does not depend on the scale of the
 # latents at all, and the variance of its kernel drifted to 1/20 of its start.
 NOISE = 1e-4
 
@@ -55,7 +55,7 @@ class NaturalAdam:
         Their kernel parameters and inducing points are where learning starts.
     rule : AllRivals
     start, base : Natural
-        Where q begins, and what it is without the rows.
+        The initial q, and what it is without the rows.
     settings : Settings
     """
 
@@ -88,7 +88,7 @@ class NaturalAdam:
         self._S_beside = S.transpose(0, 1).reshape(P, J * P)
 
     def step(self, index: Tensor | None, move_q: bool = True, move_rest: bool = True) -> Tensor:
-        """Move everything once along what some rows, or all of them, say.
+        """One step of everything along the gradient of some rows, or of all.
 
         Profiled on digits (P = 64, ten classes, 256 rows): 4.3 ms, of which
         1.3 are features and their gradient, 0.7 the likelihood, 1.0 the two
@@ -141,7 +141,7 @@ class NaturalAdam:
         ``gap`` is how much the rows' precisions exceed those of q and
         ``uphill`` the slope of the bound along the means. With L the
         precision, L + rho g + rho^2/2 g S g is ((L + rho g) S (L + rho g) +
-        L) / 2: positive definite whatever the sign of W (Lin et al., 2020).
+        L) / 2: positive definite for any sign of W (Lin et al., 2020).
         Measured from a bad start, where W is negative for most rows of the
         robust-max likelihood, it gains in 50 steps what steps that are
         halved until they fit gain in 150; where W is positive the two are
@@ -154,7 +154,7 @@ class NaturalAdam:
         self._place(moved, gaussian.centred(q, self._centre) if self._centre else q, S)
 
     def settle(self, steps: int, rho: float) -> None:
-        """Let q catch up with kernel and inducing points, on all rows.
+        """Update q for the present kernel and inducing points, on all rows.
 
         Leave-one-out takes q for what the sites of the rows make of the prior.
         """
@@ -178,7 +178,7 @@ class NaturalAdam:
         return not all(bool((p.detach().abs() < LARGEST_LOGARITHM).all()) for p in self._theta.values())
 
     def snapshot(self) -> _Snapshot:
-        """Where everything is, to return to."""
+        """A snapshot of everything."""
         return _Snapshot(self._precision, self.q, self._S, [p.detach().clone() for p in self._free])
 
     def return_to(self, snapshot: _Snapshot) -> None:
@@ -190,7 +190,7 @@ class NaturalAdam:
                 parameter.copy_(value)
 
     def outcome(self, curve: list[float], converged: bool, interrupted: bool) -> Outcome:
-        """The rows under the kernel and inducing points of this moment, and q with the sites it asks for."""
+        """The rows under the present kernel and inducing points, and q with its sites."""
         with torch.no_grad():
             now = self._rows_now()
             found = evaluate(now, self._rule, self.q, self._base, len(curve))
@@ -223,11 +223,11 @@ _SETTLING_RATE = 0.5
 
 
 def _batches(n_rows: int, size: int, seed: int, epoch: int, device: torch.device) -> Iterator[Tensor | None]:
-    """Shuffled minibatches of about one size, by seed and epoch; None stands for all rows."""
+    """Shuffled minibatches of about one size, by seed and epoch; None: all rows."""
     if size >= n_rows:
         yield None
         return
-    # A small last one would count as much as the others.
+    # Equal sizes: a small last batch would count as much as the others.
     yield from shuffled(n_rows, seed, epoch, device).tensor_split(math.ceil(n_rows / size))
 
 

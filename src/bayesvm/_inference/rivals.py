@@ -17,16 +17,17 @@ from bayesvm._core.grouping import Tiles, grouped_pairs, stable_order
 from bayesvm._core.likelihoods import Likelihood, members_of, pair_bound
 from bayesvm._core.sites import Statistics, dense_statistics
 from bayesvm._inference.blocks import Block
+from bayesvm._registry import Registry
 
 # Latent variances below this are rounding: margins are of order one.
 MIN_VARIANCE = 1e-10
-# Numbers that a block may need at once. Measured: larger blocks gain nothing
-# at ten classes and lose the cache; with 500 classes they halve the time.
+# Most numbers in a block. Measured: larger blocks gain nothing at ten classes,
+# where they leave the cache; with 500 classes they halve the time.
 _ALL_NUMBERS = 2_000_000
 _ONE_NUMBERS = 2_000_000
 _MOST_NUMBERS = 6_000_000
 _PAIRS_PER_CLASS = 64
-# An accelerator starts slowly and has memory to itself: it takes blocks so much larger.
+# Blocks are this many times larger on an accelerator, where starting a kernel is expensive.
 _ACCELERATOR_SHARE = 64
 _ACCELERATOR_COPIES = 12
 _ACCELERATOR_NUMBERS = 2**27
@@ -55,11 +56,11 @@ BlockSites: TypeAlias = Callable[[Block, Statistics], RowSites]
 
 
 class RivalRule(Protocol):
-    """A way of turning moments into sites."""
+    """From latent moments to sites."""
 
     @property
     def shift_invariant(self) -> bool:
-        """Whether the likelihood sees differences of latents only, so that means may be centred."""
+        """Whether the likelihood depends on differences of latents only, so that means may be centred."""
         ...
 
     @property
@@ -186,17 +187,20 @@ class OneRival:
         return sites
 
 
-RIVALS: dict[str, Callable[[Likelihood, int, bool], RivalRule]] = {
-    "exact": lambda likelihood, seed, single: AllRivals(likelihood, single),
-    "sampled": lambda likelihood, seed, single: OneRival(True, seed, single),
-    "mean": lambda likelihood, seed, single: OneRival(False, seed, single),
-}
+RIVALS: Registry[Callable[[Likelihood, int, bool], RivalRule]] = Registry(
+    "rival rule",
+    {
+        "exact": lambda likelihood, seed, single: AllRivals(likelihood, single),
+        "sampled": lambda likelihood, seed, single: OneRival(True, seed, single),
+        "mean": lambda likelihood, seed, single: OneRival(False, seed, single),
+    },
+)
 """The rules by name, made from the likelihood, the seed, and whether moments are in single precision."""
 
 
 def register_rivals(name: str, make: Callable[[Likelihood, int, bool], RivalRule]) -> None:
     """Make a rule available as ``rivals=name``."""
-    RIVALS[name] = make
+    RIVALS.register(name, make)
 
 
 def _larger(rows: int, q: Gaussian) -> int:
@@ -210,18 +214,18 @@ def _larger(rows: int, q: Gaussian) -> int:
 
 
 def _free_numbers(like: Tensor) -> int:
-    """Numbers that may be taken of a device's memory: a quarter of what is free."""
+    """How many numbers may be allocated on a device: a quarter of its free memory."""
     if like.device.type != "cuda":
         return _ACCELERATOR_NUMBERS
     return int(torch.cuda.mem_get_info(like.device)[0]) // (4 * like.element_size())
 
 
-# --- Posterior draws of whole functions, dealt to rows by their content (eq. 4.4).
+# --- Posterior draws of whole functions, assigned to rows by their content (eq. 4.4).
 
 
 N_DRAWS = 32
 # From this many classes the latents of the draws are the largest product of
-# a sweep; which rival wins a random draw needs no double precision.
+# a sweep; single precision suffices for the winner of a random draw.
 _SINGLE_FROM_CLASSES = 64
 
 
@@ -234,7 +238,7 @@ class Draws(NamedTuple):
         Weights of the whitened features, and of the residual standard
         deviation, which is one more feature of a row.
     sweep : int
-        Rows are dealt anew in every sweep.
+        Rows are assigned anew in every sweep.
     """
 
     v: Tensor
@@ -269,7 +273,7 @@ def mean_argmax(m: Tensor, A: Tensor, y: Tensor) -> Tensor:
 
 
 def drawn_argmax(draws: Draws, features: Features, y: Tensor, key: Tensor) -> Tensor:
-    """The rival that is largest in the draw a row was dealt, shape (N,) (eq. 4.4)."""
+    """The rival that is largest in the draw assigned to a row, shape (N,) (eq. 4.4)."""
     dealt = _deal(key, draws.sweep)
     order = stable_order(dealt, N_DRAWS)
     if y.device.type != "cpu":

@@ -23,7 +23,7 @@ _WARM_UP = 100
 _MOST_BYTES = 512 * 2**20
 _SINGLE_FROM = 4_000_000
 _FEWEST_DRAWS = 20
-# Latents that convergence is judged by: canonical rows come in random order.
+# Latents by which convergence is tested: canonical rows come in random order.
 _JUDGED_LATENTS = 300
 _REPORTS = 500
 
@@ -54,7 +54,7 @@ def is_centred(task: Task) -> bool:
 def sample(task: Task, start: Callable[[Task, Ascent], Sampler], progress: Progress) -> Outcome:
     """Fit q, start chains around it and run them until they agree.
 
-    Whenever as many draws are kept as asked for, the chains are judged. If
+    Whenever the requested number of draws is kept, convergence is tested. If
     they have not converged, the first half of the draws is dropped as
     warm-up, every second one of the rest too, and the chains run on with
     twice the distance between draws, while ``max_iter`` transitions allow.
@@ -86,7 +86,7 @@ def _variational(task: Task, progress: Progress) -> Ascent:
         return coordinate.ascend(rows, member.rule, begin, base, sweeps, settings.tol, report)
     epochs = min(settings.max_iter, natural_adam.METHOD.max_iter)
     fixed = replace(settings, max_iter=epochs, learn_kernel=False, learn_inducing=False)
-    # Sites of the kernel's learning may be negative too: q begins without them.
+    # Sites from learning the kernel may be negative too: q starts without them.
     return natural_adam.METHOD.run(task._replace(start=base, settings=fixed), progress).ascent
 
 
@@ -144,7 +144,7 @@ class _Kept:
 
     @classmethod
     def empty(cls, n_draws: int, sampler: Sampler) -> _Kept:
-        """Room for as many draws as asked for, or as memory allows."""
+        """A buffer for the requested draws, or as many as memory allows."""
         numbers = sampler.f.numel()
         single = n_draws * numbers > _SINGLE_FROM
         dtype = torch.float32 if single else sampler.f.dtype

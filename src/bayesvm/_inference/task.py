@@ -71,7 +71,7 @@ class Ascent(NamedTuple):
         Of the mode: by what share its objective could be better, at most;
         where functions have objectives of their own, that of the worst.
     chains : Chains or None
-        Draws from the posterior, where they were asked for. The rest is then
+        Draws from the posterior, if the method samples. The rest is then
         the variational fit that they started from, except that ``n_iter``,
         ``converged`` and ``interrupted`` are those of the chains.
     site_gaussian : Gaussian or None
@@ -161,7 +161,7 @@ def _join(parts: list[Sites]) -> Sites:
     )
 
 
-# --- Rows that q can be swept over, wherever they lie.
+# --- Rows that q can be swept over, in memory or streamed.
 
 
 class Sweepable(Protocol):
@@ -169,15 +169,15 @@ class Sweepable(Protocol):
 
     Attributes
     ----------
-    known : TrainingRows
-        Rows at hand, a random sample of all or all of them. Sites are those
+    sample : TrainingRows
+        Rows in memory, a random sample of all or all of them. Sites are those
         of these rows; change is measured on them.
     n_rows : int
     total_weight : float
     """
 
     @property
-    def known(self) -> TrainingRows: ...
+    def sample(self) -> TrainingRows: ...
 
     @property
     def n_rows(self) -> int: ...
@@ -190,7 +190,7 @@ class Sweepable(Protocol):
         ...
 
     def evaluate(self, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> PassResult:
-        """Value and natural parameters of all rows under q, and the sites of the known ones."""
+        """Value and natural parameters of all rows under q, and the sites of the sample."""
         ...
 
     def batches(self, size: int, seed: int, epoch: int) -> Iterator[Block]:
@@ -200,27 +200,27 @@ class Sweepable(Protocol):
 
 @dataclass(frozen=True)
 class InMemory:
-    """Rows that are all at hand."""
+    """Rows that are all in memory."""
 
-    known: TrainingRows
+    sample: TrainingRows
 
     @property
     def n_rows(self) -> int:
-        return len(self.known)
+        return len(self.sample)
 
     @property
     def total_weight(self) -> float:
-        return float(self.known.weight.sum())
+        return float(self.sample.weight.sum())
 
     def first(self, n: int) -> Sweepable:
-        return InMemory(self.known.first(n))
+        return InMemory(self.sample.first(n))
 
     def evaluate(self, rule: RivalRule, q: Gaussian, base: Natural, sweep: int) -> PassResult:
-        return evaluate(self.known, rule, q, base, sweep)
+        return evaluate(self.sample, rule, q, base, sweep)
 
     def batches(self, size: int, seed: int, epoch: int) -> Iterator[Block]:
-        for index in shuffled(len(self.known), seed, epoch, self.known.X.device).split(size):
-            yield self.known.batch(index)
+        for index in shuffled(len(self.sample), seed, epoch, self.sample.X.device).split(size):
+            yield self.sample.batch(index)
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ class Member:
     likelihood : Likelihood
         The kernel is learned under it; samplers use its values at points.
     rule : RivalRule
-        How the sites of a variational fit come about.
+        Computes the sites of a variational fit.
     mode : PointLikelihood or None
         The likelihood at points, without variances; None if no method looks
         for the mode.
@@ -314,11 +314,11 @@ def _needs_nothing(member: Member) -> str | None:
 
 
 def needs_positive_sites(member: Member) -> str | None:
-    """Full steps are safe where no row asks for a negative precision, as log-concave likelihoods never do."""
+    """Full steps are safe where no site precision is negative, as under log-concave likelihoods."""
     if getattr(member.likelihood, "log_concave", True):
         return None
     name = type(member.likelihood).__name__
-    return f"a log-concave likelihood, and {name}, which may ask for a negative precision, is not one"
+    return f"a log-concave likelihood, which {name} is not (its site precisions may be negative)"
 
 
 @dataclass(frozen=True)
@@ -338,7 +338,7 @@ class Method:
         What the method needs and a member of the family lacks, or None: words
         that can follow "it needs", such as "a log-concave likelihood".
     approximations : tuple of str
-        What inducing points may stand for, the default first: "variational",
+        Approximations by inducing points, the default first: "variational",
         "dtc" or "fitc".
     mean_decides : bool
         Whether the largest latent mean is meant to decide: class

@@ -26,12 +26,24 @@ _COLORS = (PALETTE[5], PALETTE[0], PALETTE[2], PALETTE[3], INK, PALETTE[1], PALE
 _STYLES = ("-", "--", "-.", ":")
 
 
+# A reader's font may be wider and taller than matplotlib's: room around the panels in inches, beside
+# labels in points, and the share of its room that a line of text may take.
+_EDGE = 0.08
+_TICK_PAD, _LABEL_PAD = 4.5, 7.0
+_ROOM = 0.9
+
+
 def _grid(n_panels: int, width: float, height: float, columns: int, **shared: Any) -> tuple[Figure, Any]:
     """A figure and the axes of its panels, row by row."""
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    layout = ConstrainedLayoutEngine(w_pad=_EDGE, h_pad=_EDGE)
+    figure = Figure(figsize=(width, height), layout=layout)
     axes = figure.subplots(-(-n_panels // columns), columns, squeeze=False, **shared).ravel()
+    for ax in axes:
+        ax.tick_params(pad=_TICK_PAD)
+        ax.xaxis.labelpad = ax.yaxis.labelpad = _LABEL_PAD
     for ax in axes[n_panels:]:
         ax.set_axis_off()
     return figure, axes[:n_panels]
@@ -49,18 +61,13 @@ def _panels(
 
 def _set_title(ax: Axes, title: str) -> None:
     if title:
-        ax.set_title(title, fontsize="medium", color=INK, loc="left")
+        ax.set_title(title, fontsize="medium", color=INK, loc="left", linespacing=1.45)
 
 
 def _look(titles: Sequence[str], title: str) -> tuple[str, str]:
     """Colour and style of a line, the same wherever the titles are."""
     i = titles.index(title)
     return _COLORS[i % len(_COLORS)], _STYLES[i % len(_STYLES)]
-
-
-# A browser's letters may be a little wider than matplotlib's: text that must fit keeps to this share of
-# its room.
-_ROOM = 0.95
 
 
 def _add_legend(figure: Figure, axes: Sequence[Axes], columns: int = 2, **options: Any) -> Legend:
@@ -293,8 +300,9 @@ def _draw_pair(ax: Axes, pair: Pair) -> None:
     # The same numbers on both axes, few enough to be read at the width of a phone.
     step = 0.2 if 1.0 - low > 0.45 else 0.1
     ticks = np.arange(1.0, low - 1e-9, -step)
-    ax.set_xticks(ticks)
-    ax.set_yticks(ticks)
+    labels = [f"{tick:.1g}" for tick in ticks]  # "0", not "0.0", which would meet in the corner
+    ax.set_xticks(ticks, labels)
+    ax.set_yticks(ticks, labels)
     won, lost = int((ours > theirs).sum()), int((ours < theirs).sum())
     ax.text(0.04, 0.96, f"better on {won}", transform=ax.transAxes, va="top", color=INK)
     ax.text(0.96, 0.04, f"worse on {lost}", transform=ax.transAxes, ha="right", color=MUTED)

@@ -22,7 +22,7 @@ from bayesvm._core.kernels.base import Params, PlainCross
 from bayesvm._core.linalg import LOG2_E, exp_of
 
 # Numbers of N × P × features treated at once: few enough for the cache, many
-# enough that small problems do not pay for one call per feature.
+# enough to avoid one call per feature in small problems.
 _CHUNK_NUMBERS = 128_000
 
 
@@ -218,7 +218,7 @@ class AdditiveOnRows:
 
 # A column with more values than this is computed.
 _MOST_VALUES_IN_PASSES = 32
-# Rows in which the values of the columns are looked for; others are computed when they turn up.
+# Rows whose values enter the tables; covariances of other values are computed when they occur.
 _SAMPLE_ROWS = 4096
 # Numbers in the table of columns that are looked up together: half a megabyte, which a cache holds.
 _TABLE_NUMBERS = 65_536

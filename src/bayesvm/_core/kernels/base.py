@@ -13,7 +13,7 @@ Params: TypeAlias = dict[str, Tensor]
 
 @runtime_checkable
 class Kernel(Protocol):
-    """What an object must do to serve as ``kernel=``.
+    """The protocol of ``kernel=``.
 
     Inputs are standardised columns. Parameters are unconstrained tensors, so
     that any optimiser may move them; a kernel takes exponentials itself.
@@ -23,8 +23,8 @@ class Kernel(Protocol):
 
     - ``relevance(params, n_features)``: the prior variance of the slope along
       each feature, a Tensor of shape (D,), for ``feature_relevance_``.
-    - ``on_rows(X)``: a kernel that evaluates faster when it is asked about
-      these rows again and again, under changing parameters.
+    - ``on_rows(X)``: a kernel that evaluates faster on these fixed rows, under
+      changing parameters.
     - ``to_inducing(params, Z, X)``: a function from rows like X to their
       covariances with fixed inducing points; it must survive pickling.
     - ``compiled(params, Z, factor, dtype)``: a multiple of the kernel in numpy
@@ -32,7 +32,7 @@ class Kernel(Protocol):
       ``params`` and Z are arrays in double precision.
 
     - ``deviation_scale``: how far single entries of a parameter are expected to
-      stray from the others while the kernel is learned (eq. 5.9), else 0.1.
+      deviate from the others while the kernel is learned (eq. 5.9), else 0.1.
 
     The last three methods are fast paths for the same numbers. They hold for the
     class that defines them and not for its subclasses, which may have changed

@@ -1,4 +1,4 @@
-"""Sums and products of kernels, the names that users may write, and fast paths through either."""
+"""Sums and products of kernels, kernels by name, and fast paths."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from bayesvm._core.kernels.additive import AdditiveRBF
 from bayesvm._core.kernels.base import CrossToInducing, Kernel, Params, PlainCross
 from bayesvm._core.kernels.linear import Constant, Linear
 from bayesvm._core.kernels.stationary import RBF, Matern32, Matern52
+from bayesvm._registry import Registry
 
 _Value = TypeVar("_Value")
 
@@ -25,6 +26,24 @@ def child(params: dict[str, _Value], i: int) -> dict[str, _Value]:
     """The parameters of part i of a sum or product."""
     prefix = f"{i}."
     return {k[len(prefix) :]: v for k, v in params.items() if k.startswith(prefix)}
+
+
+def slope_variances(kernel: Kernel, params: Params, n_features: int) -> Tensor:
+    """Prior variance of the slope along each feature, shape (D,).
+
+    Raises
+    ------
+    AttributeError
+        If the kernel, or a part of it, has no method ``relevance``, which is optional.
+    """
+    own = getattr(kernel, "relevance", None)
+    if own is None:
+        raise AttributeError(
+            f"kernel {kernel!r} has no method relevance(params, n_features), so there is no "
+            "feature_relevance_"
+        )
+    slopes: Tensor = own(params, n_features)
+    return slopes
 
 
 @dataclass(frozen=True)
@@ -40,6 +59,9 @@ class _Composite:
         """What a method of every part returns."""
         return [getattr(k, method)(child(params, i), *args) for i, k in enumerate(self.kernels)]
 
+    def _slopes(self, params: Params, n_features: int) -> list[Tensor]:
+        return [slope_variances(k, child(params, i), n_features) for i, k in enumerate(self.kernels)]
+
 
 @dataclass(frozen=True)
 class Sum(_Composite):
@@ -52,12 +74,12 @@ class Sum(_Composite):
         return reduce(add, self._of_parts("diag", params, X))
 
     def relevance(self, params: Params, n_features: int) -> Tensor:
-        return reduce(add, self._of_parts("relevance", params, n_features))
+        return reduce(add, self._slopes(params, n_features))
 
 
 @dataclass(frozen=True)
 class Product(_Composite):
-    """The product of kernels: similar only where every factor says so."""
+    """The product of kernels: rows are similar only where all factors agree."""
 
     def cross(self, params: Params, X: Tensor, Z: Tensor) -> Tensor:
         return reduce(mul, self._of_parts("cross", params, X, Z))
@@ -69,7 +91,7 @@ class Product(_Composite):
         # Variance of the slope of a product of independent factors at the mean row.
         origin = next(iter(params.values())).new_zeros(1, n_features)
         variances = torch.cat(self._of_parts("diag", params, origin))
-        slopes = self._of_parts("relevance", params, n_features)
+        slopes = self._slopes(params, n_features)
         return reduce(add, (s * variances.prod() / v for s, v in zip(slopes, variances, strict=True)))
 
 
@@ -90,15 +112,14 @@ class Scaled:
         return self.factor * self.kernel.diag(params, X)
 
     def relevance(self, params: Params, n_features: int) -> Tensor:
-        slopes: Tensor = self.kernel.relevance(params, n_features)  # type: ignore[attr-defined]
-        return self.factor * slopes
+        return self.factor * slope_variances(self.kernel, params, n_features)
 
 
 _DEVIATION_SCALE = 0.1
 
 
 def deviation_scales(kernel: Kernel, params: Params) -> dict[str, float]:
-    """Cauchy scale of the deviations within each parameter (eq. 5.9), as the parts of the kernel set it."""
+    """Cauchy scale of the deviations within each parameter (eq. 5.9), from the parts of the kernel."""
     if isinstance(kernel, (Sum, Product)):
         return {
             f"{i}.{name}": scale
@@ -110,14 +131,17 @@ def deviation_scales(kernel: Kernel, params: Params) -> dict[str, float]:
     return dict.fromkeys(params, float(getattr(kernel, "deviation_scale", _DEVIATION_SCALE)))
 
 
-KERNEL_NAMES: dict[str, type[Kernel]] = {
-    "additive": AdditiveRBF,
-    "constant": Constant,
-    "linear": Linear,
-    "matern32": Matern32,
-    "matern52": Matern52,
-    "rbf": RBF,
-}
+KERNEL_NAMES: Registry[type[Kernel]] = Registry(
+    "kernel",
+    {
+        "additive": AdditiveRBF,
+        "constant": Constant,
+        "linear": Linear,
+        "matern32": Matern32,
+        "matern52": Matern52,
+        "rbf": RBF,
+    },
+)
 """Every kernel that has a name. A new one is its file and a line here; model files and files of
 compiled predictors may then hold it too."""
 
@@ -130,7 +154,7 @@ def register_kernel(name: str, kernel: type[Kernel]) -> None:
     Parameters
     ----------
     name : str
-        Without ``+`` and ``*``, which join names.
+        Without ``+`` and ``*``, which join names; not that of a built-in kernel.
     kernel : type
         A class that can be called without arguments. If it takes ``ard``, it
         is given the ``ard`` of the estimator.
@@ -139,7 +163,7 @@ def register_kernel(name: str, kernel: type[Kernel]) -> None:
         raise ValueError(f"{name!r} cannot name a kernel: + and * join the names of kernels")
     if not (isinstance(kernel, type) and isinstance(kernel(), Kernel)):
         raise TypeError(f"kernel must be a class with methods init, cross and diag; got {kernel!r}")
-    KERNEL_NAMES[name.strip()] = kernel
+    KERNEL_NAMES.register(name.strip(), kernel)
 
 
 def resolve_kernel(kernel: str | Kernel, ard: bool) -> Kernel:
@@ -172,8 +196,8 @@ def resolve_kernel(kernel: str | Kernel, ard: bool) -> Kernel:
     return terms[0] if len(terms) == 1 else Sum(terms)
 
 
-# Fast paths: each function below asks a kernel for its own way (see ``Kernel``), takes sums,
-# products and multiples apart, and otherwise evaluates the kernel as it is.
+# Fast paths: each function below calls the optional method of a kernel (see ``Kernel``), recurses into
+# sums, products and multiples, and otherwise evaluates the kernel as it is.
 
 
 def _own_method(kernel: Kernel, name: str) -> Callable[..., Any] | None:

@@ -15,8 +15,8 @@ from bayesvm._compiled.kernels import Array, DistanceTerm
 from bayesvm._core.kernels.base import Params
 from bayesvm._core.linalg import exp_, exp_of
 
-# The derivatives below are in closed form because small problems pay for calls:
-# autograd makes three times as many of the same arithmetic.
+# The derivatives below are in closed form because calls dominate small problems:
+# autograd makes three times as many for the same arithmetic.
 
 
 def _distances(X: Tensor, Z: Tensor) -> Tensor:
@@ -82,7 +82,7 @@ class _SquaredExponential(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class Stationary(ABC):
-    """Variance and length scales; a subclass says in ``profile`` how covariance falls with distance.
+    """Variance and length scales; a subclass defines in ``profile`` how covariance falls with distance.
 
     Further parameters of the profile are entries that ``init`` of the subclass adds.
 
@@ -101,7 +101,7 @@ class Stationary(ABC):
     variance: float = 1.0
     length_scale: float = 1.0
 
-    # A length scale multiplies all covariances, whatever the other columns say (see AdditiveRBF).
+    # A length scale multiplies all covariances, for any values of the other columns (see AdditiveRBF).
     deviation_scale = 0.03
 
     def init(self, X: Tensor) -> Params:

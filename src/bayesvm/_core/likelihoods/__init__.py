@@ -28,6 +28,7 @@ from bayesvm._core.likelihoods.hinge import (
 from bayesvm._core.likelihoods.modes import CrammerSingerMode, HingeMode
 from bayesvm._core.likelihoods.robust_max import RobustMax
 from bayesvm._core.likelihoods.softmax import Softmax
+from bayesvm._registry import Registry
 
 __all__ = [
     "AugmentedBinaryHinge",
@@ -61,15 +62,18 @@ __all__ = [
 # --- Likelihoods by name: one line here makes a likelihood available to estimators.
 
 
-LIKELIHOODS: dict[str, Callable[[], Likelihood]] = {
-    "robustmax": RobustMax,
-    "softmax": Softmax,
-}
+LIKELIHOODS: Registry[Callable[[], Likelihood]] = Registry(
+    "likelihood",
+    {
+        "robustmax": RobustMax,
+        "softmax": Softmax,
+    },
+)
 
 
 def register_likelihood(name: str, factory: Callable[[], Likelihood]) -> None:
     """Make a likelihood available as ``likelihood=name``."""
-    LIKELIHOODS[name] = factory
+    LIKELIHOODS.register(name, factory)
 
 
 def resolve_likelihood(likelihood: str | Likelihood) -> Likelihood:

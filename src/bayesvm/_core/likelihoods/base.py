@@ -1,4 +1,4 @@
-"""What a likelihood tells the inference about a row: a value and Gaussian sites."""
+"""The protocol of likelihoods: the expected value of a row and its Gaussian site."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def with_gradient(terms_of: Callable[[Tensor, Tensor], RowTerms], F: Tensor, s2:
     return RowTerms(*_WithGradient.apply(F, s2, terms_of))  # type: ignore[no-untyped-call]
 
 
-# --- What a likelihood tells about latents that are numbers, not distributions: the way to the mode.
+# --- The likelihood at points, without variances, for finding the mode.
 
 
 class PointTerms(NamedTuple):

@@ -26,8 +26,8 @@ from bayesvm._core.linalg import INV_SQRT_2PI, exp_, normal_cdf
 
 
 _TAIL = 5.0
-# A rival this many standard deviations below plays no part; beyond it densities
-# become denormal numbers, which processors treat many times slower.
+# A rival this many standard deviations below is negligible; beyond it densities
+# become denormal numbers, which are many times slower.
 _NEGLIGIBLE = 12.0
 
 
@@ -68,7 +68,7 @@ class MulticlassHinge:
         own = y[None, :]
         F, s = F.mT.contiguous(), s2.mT.sqrt().contiguous()  # [C, N]
         F_y, s_y = F.gather(0, own), s.gather(0, own)  # [1, N]
-        # The own class is pushed so far down that Phi = 1 and its density negligible.
+        # The own class is shifted so far down that Phi = 1 and its density is negligible.
         F_rival = F.scatter(0, own, -torch.inf)
         lower = (F_rival - _TAIL * s).amax(0)
         upper = (F_rival + _TAIL * s).amax(0)
@@ -134,7 +134,7 @@ def augmented_hinge(b: Tensor, s2: Tensor) -> AugmentedTerms:
 
 
 def pair_bound(F: Tensor, s2: Tensor) -> RowTerms:
-    r"""Row terms against one rival: two sites whatever the number of classes (eqs. 2.3, 3.2).
+    r"""Row terms against one rival: two sites for any number of classes (eqs. 2.3, 3.2).
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ _SMALLEST_POWER = 0.625
 
 
 class DrawnSites(NamedTuple):
-    """What rows say about their latents given drawn scales: f ~ N(target, variance) (eq. 8.31).
+    """Gaussian observations of the latents given drawn scales: f ~ N(target, variance) (eq. 8.31).
 
     Both of shape (..., N, J), the weights of the rows inside.
     """

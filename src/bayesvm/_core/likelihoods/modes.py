@@ -107,7 +107,7 @@ class CrammerSingerMode:
     r"""-2 max(0, 1 + max_{t != y} f_t - f_y), with the maximum rounded by a softmax (eq. 8.22).
 
     With :math:`r_t = f_t + [t \ne y]` it is :math:`-2 (\max_t r_t - r_y)`, and
-    :math:`\mu \log \sum_t \exp(r_t / \mu)` stands for the maximum.
+    :math:`\mu \log \sum_t \exp(r_t / \mu)` replaces the maximum.
     """
 
     separable: ClassVar[bool] = False

@@ -30,7 +30,7 @@ class RobustMax:
     Parameters
     ----------
     epsilon : float
-        Share of labels that are wrong whatever the latents.
+        Share of labels that are wrong independently of the latents.
     n_nodes : int
         Trapezoid nodes over the latent of the own class. Largest errors of
         the 24, for three to ten classes and a standard deviation of one of
@@ -49,7 +49,7 @@ class RobustMax:
         return 1 if n_classes == 2 else n_classes
 
     def _levels(self, n_classes: int) -> tuple[float, float]:
-        """Log p of a wrong class, and what being the largest adds to it."""
+        """Log p of a wrong class, and the increase for the largest."""
         wrong = math.log(self.epsilon / (n_classes - 1))
         return wrong, math.log1p(-self.epsilon) - wrong
 
@@ -88,8 +88,8 @@ class RobustMax:
         rival = torch.arange(C - 1, device=y.device)[:, None]
         rival = rival + (rival >= own)
         F, s = F.mT, s2.mT.sqrt()  # [C, N]
-        # Where the own class and the maximum of the rivals both can be. An
-        # empty window has length zero: the class has no chance there.
+        # The window in which both the own class and the maximum of the rivals have
+        # mass. An empty one has length zero: the probability is zero.
         lower = (F - _TAIL * s).amax(0)
         F_y, s_y = F.gather(0, own), s.gather(0, own)  # [1, N]
         F_t, s_t = F.gather(0, rival), s.gather(0, rival)  # [C - 1, N]

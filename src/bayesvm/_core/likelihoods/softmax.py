@@ -38,7 +38,7 @@ _STEP = math.log(2.0)
 _AFRESH = {torch.float64: 16, torch.float32: 6}
 # exp(-2^this) is zero: larger exponents change nothing.
 _MOST_LOG2 = 64.0
-# Distribution functions below this play no part.
+# Distribution functions below this are negligible.
 _NEGLIGIBLE = 1e-30
 
 
