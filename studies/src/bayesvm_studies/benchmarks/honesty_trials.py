@@ -37,6 +37,7 @@ from bayesvm_studies.benchmarks import quality
 from bayesvm_studies.benchmarks.common import Record, clusters
 from bayesvm_studies.benchmarks.contest import Key, Split, load_split, measure, warm_up
 from bayesvm_studies.benchmarks.kernel_prior import noise, rule
+from bayesvm_studies.worker import thread_environment
 
 Array = npt.NDArray[Any]
 
@@ -50,7 +51,6 @@ CALIBRATION_DRAWS = 10
 SET_DRAWS = 4
 COVERAGE = 0.9
 FOLDS = 10
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 # How often each side of a comparison of times has its turn.
 TURNS = 3
 
@@ -105,7 +105,7 @@ class Child:
             [sys.executable, "-P", str(script), str(threads)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(source), **dict.fromkeys(THREADS, str(threads))},
+            env={**os.environ, "PYTHONPATH": str(source), **thread_environment(threads)},
         )
         self._answer()  # imports and a first fit are done
 

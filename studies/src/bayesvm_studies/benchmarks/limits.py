@@ -106,7 +106,7 @@ def fit_a_million() -> None:
 def peak_gb_1m(repeats: int) -> float:
     result = from_child("-m", "bayesvm_studies.benchmarks.limits", "--fit-a-million")
     print(f"peak_gb_1m: fit of {result['seconds']:.0f} s, {result['sweeps']} sweeps", file=sys.stderr)
-    return result["peak"] / 1e9
+    return result["peak"] / 1e3
 
 
 MEASURES: dict[str, Callable[[int], float]] = {

@@ -39,6 +39,7 @@ from bayesvm_studies.benchmarks.common import Record, source_version, use_thread
 from bayesvm_studies.benchmarks.contest import load_split
 from bayesvm_studies.competitors import svgp
 from bayesvm_studies.competitors.svgp import GPflowSVGP, GPyTorchSVGP, StepTime, gpflow_versions
+from bayesvm_studies.worker import thread_environment
 
 __all__ = [
     "CONTESTANTS",
@@ -428,14 +429,13 @@ def run(kind: str, options: Record, problem_file: Path, limit_s: float = 1800.0)
 
 def in_process(command: list[str], options: Record, limit_s: float) -> Record:
     """What another Python with one thread writes to a file, or why it did not."""
-    threads = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     with tempfile.TemporaryDirectory() as folder:
         result_file = Path(folder) / "result.json"
         start = time.perf_counter()
         try:
             done = subprocess.run(
                 [sys.executable, *command, str(result_file), json.dumps(options)],
-                env={**os.environ, **dict.fromkeys(threads, "1"), "CUDA_VISIBLE_DEVICES": ""},
+                env={**os.environ, **thread_environment(), "CUDA_VISIBLE_DEVICES": ""},
                 capture_output=True,
                 text=True,
                 timeout=limit_s,
