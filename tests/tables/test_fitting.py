@@ -386,7 +386,7 @@ def test_enough_rows_may_have_too_many_errors_to_promise(promising, table, monke
 
 
 def test_why_there_is_no_leave_one_out(table, monkeypatch):
-    """Nothing foretold, or more than is kept: two reasons."""
+    """No estimates, or more than are kept: two reasons."""
     job = _fitting._Job(table, np.asarray(table["species"]), "species", [], {}, ())
     rows = np.arange(len(table))
     model = fit_table(table, "species", model_options=FAST).pipeline
@@ -394,5 +394,5 @@ def test_why_there_is_no_leave_one_out(table, monkeypatch):
     with pytest.raises(TableError, match="too many to be kept; hold rows out"):
         job.left_out(model, rows, None)
     monkeypatch.setattr(model["model"], "loo_score_", np.nan)
-    with pytest.raises(TableError, match="to foretell anything; hold rows out"):
+    with pytest.raises(TableError, match="for leave-one-out estimates; hold rows out"):
         job.left_out(model, rows, None)

@@ -152,10 +152,10 @@ def _fit(loaded: ModelFile) -> list[Row]:
         accuracy = interval(**figures["accuracy"], rows=figures["rows"], share=True)
         log_loss = interval(**figures["log_loss"], rows=figures["rows"])
         rows.append(("held out", f"accuracy {accuracy}, log-loss {log_loss}"))
-    foretold = math.isfinite(model.loo_score_)
+    known = math.isfinite(model.loo_score_)
     loo = f"accuracy {percent(model.loo_score_)}, log-loss {model.loo_log_loss_:.3f}"
     rows += [
-        ("leave-one-out", loo if foretold else "none: training ended too far from the optimum"),
+        ("leave-one-out", loo if known else "none: training ended too far from the optimum"),
         ("kernel", str(model.kernel)),
         ("features", str(model.n_features_in_)),
         ("inducing points", str(len(model.inducing_points_))),

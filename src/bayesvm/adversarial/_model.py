@@ -249,7 +249,7 @@ class ImageModel(nn.Module):
         mean of the members' probabilities.
     head : Module, or sequence of as many, or None
     scale : float
-        Pixels are multiplied by it first: 255 where the network wants bytes.
+        Pixels are multiplied by it first: 255 for a network trained on bytes.
     precision : {"float32", "bf16"}
         In which the network computes, as for ``Recipe``.
     passes : int

@@ -65,7 +65,7 @@ def recognise(column: pd.Series) -> tuple[str, str]:
         return kind, ISO
     text = as_text(column).dropna()
     words = "text" if has_many_values(text) else "category"
-    if isinstance(column.dtype, pd.CategoricalDtype):  # who made categories wants them
+    if isinstance(column.dtype, pd.CategoricalDtype):  # categories were chosen by the user
         return words, ISO
     if text.str.casefold().isin(["true", "false"]).all():
         return "bool", ISO

@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
-# Read by numerical libraries when they are loaded; set by whoever starts this process.
+# Read by numerical libraries when they are loaded; set by the parent of this process.
 _THREAD_VARIABLES = (
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"),
     "LOKY_MAX_CPU_COUNT",

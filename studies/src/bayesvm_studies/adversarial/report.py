@@ -153,7 +153,7 @@ def adversarial_drawings(summary: AdversarialSummary) -> dict[str, Drawing]:
 def _curves(
     attacked: Attacked, of: Callable[[dict[str, Any]], float | None], start: bool = False
 ) -> list[Curve]:
-    """A line per seed, from the clean images on if wanted."""
+    """A line per seed, with ``start`` from the clean images on."""
     strengths = [0.0, *attacked.epsilons] if start else attacked.epsilons
     curves = []
     for r in attacked.results:

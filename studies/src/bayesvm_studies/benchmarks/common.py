@@ -40,7 +40,7 @@ def environment() -> Record:
 
 
 def write_json(path: str | Path | None, content: Record, **settings: Any) -> None:
-    """Write indented JSON, if a file is wanted; settings and the environment are its ``config``."""
+    """Write indented JSON unless the path is None; settings and the environment are its ``config``."""
     if path is None:
         return
     if settings:
@@ -107,7 +107,7 @@ def timed(task: Callable[[], object], repeats: int, device: str = "cpu", warm: i
 
 
 def wait(device: str) -> None:
-    """Until an accelerator has done what it was told."""
+    """Wait until an accelerator has finished its work."""
     if device.startswith("cuda"):
         import torch
 

@@ -1,10 +1,10 @@
-"""Which prior keeps kernel learning from believing noise (eq. 5.9), and what parts of the calibration gain.
+"""Which prior keeps kernel learning from fitting noise (eq. 5.9), and what parts of the calibration gain.
 
 On data that judge nothing: noise, sparse and dense rules (seeds from 1000 on) and small sets (splits of seeds
-100 to 110). Accuracy and log-loss on other rows (a, l), the same foretold (fa, fl), mean confidence (cf),
-log-loss of the class frequencies (l0), processor seconds of the fit (t). Trials are appended one fit at a
-time, and a stopped run goes on. For figures of another version run this with PYTHONPATH set to it and
-``--prefix`` before the names.
+100 to 110). Accuracy and log-loss on other rows (a, l), their leave-one-out estimates (fa, fl), mean
+confidence (cf), log-loss of the class frequencies (l0), processor seconds of the fit (t). Trials are appended
+one fit at a time, and a stopped run goes on. For figures of another version run this with PYTHONPATH set to
+it and ``--prefix`` before the names.
 """
 
 from __future__ import annotations

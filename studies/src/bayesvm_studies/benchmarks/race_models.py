@@ -1,4 +1,4 @@
-"""Who takes part in the race, on which problems, and how one model runs in a process of its own.
+"""Models and problems of the race, and how one model runs in a process of its own.
 
 ``python -m bayesvm_studies.benchmarks.race_models KIND PROBLEM.npz RESULT.json OPTIONS``
 runs one, options as JSON. The clock runs while a model trains and at no other time.
@@ -173,7 +173,7 @@ class Recorder:
     def add(self, seconds: float, proba: np.ndarray) -> None:
         """Score predictions that could be had after so many seconds."""
         y, labels = self._problem.y_test, np.arange(self._problem.n_classes)
-        # Quadrature leaves rows that sum to 1.0002; log_loss wants them exact.
+        # Quadrature leaves rows that sum to 1.0002; log_loss requires 1.
         proba = proba / proba.sum(1, keepdims=True)
         self.seconds.append(seconds)
         self.log_loss.append(float(log_loss(y, proba, labels=labels)))
@@ -228,7 +228,7 @@ def train(
 
 
 class Spectator:
-    """A scikit-learn callback with a clock that stands still while it looks.
+    """A scikit-learn callback with a clock that stops while it evaluates.
 
     Training ends where the hook of a step begins and goes on where the
     hook's end returns; in between, scikit-learn has the estimator of this
@@ -271,7 +271,7 @@ class Spectator:
 
 
 def fit_bayesvm(problem: Problem, options: Record) -> Record:
-    """A curve, and the seconds of a fit that nobody watched.
+    """A curve, and the seconds of a fit without callbacks.
 
     A callback gets at every step the estimator that a fit stopped there would
     have left: calibrated, ready to predict. Its time is the training until

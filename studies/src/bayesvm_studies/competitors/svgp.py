@@ -6,7 +6,7 @@ points learned too. ``fit`` and ``predict_proba`` are those of any classifier.
 A benchmark calls ``begin`` with rows and inducing points of its own, then
 ``step`` and ``probabilities``.
 
-TensorFlow wants other versions of numpy than this library, so GPflow lives in
+TensorFlow needs other versions of numpy than this library, so GPflow lives in
 another Python, which BAYESVM_GPFLOW_PYTHON names (else ``.venv-peers`` of the
 working directory, which ``make peers-env`` makes).
 """

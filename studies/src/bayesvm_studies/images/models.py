@@ -47,7 +47,7 @@ class Model(NamedTuple):
 
 
 def build_model(arguments: dict[str, Any], n_classes: int, device: torch.device) -> Model:
-    """A model that nobody has trained.
+    """An untrained model.
 
     Parameters
     ----------
