@@ -2,13 +2,12 @@
 
 import json
 import os
-import pty
-import subprocess
 import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.cli.processes import Terminal
 
 from bayesvm_studies.cli import STUDIES
 from bayesvm_studies.datasets import poker_hand
@@ -365,25 +364,8 @@ def test_the_live_display_shows_what_runs():
     console.file.close()
 
 
-@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
 def test_on_a_terminal(there):
-    master, slave = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
-    command = [sys.executable, "-m", "bayesvm", *QUICK, "--models", "logistic_regression"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=slave, env=environment, cwd=there)
-    os.close(slave)
-    seen = b""
-    while True:
-        try:
-            part = os.read(master, 4096)
-        except OSError:  # the other side is closed
-            break
-        if not part:
-            break
-        seen += part
-    process.communicate()
-    os.close(master)
-    assert process.returncode == 0
-    assert b"fits" in seen
-    assert b"olson iris fold" in seen
-    assert b"2 fits made" in seen
+    terminal = Terminal([*QUICK, "--models", "logistic_regression"], there)
+    assert terminal.finish() == 0
+    for words in ("fits", "olson iris fold", "2 fits made"):
+        assert words in terminal.text

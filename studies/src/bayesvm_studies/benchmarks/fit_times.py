@@ -41,7 +41,7 @@ def fit_seconds(source: str) -> dict[str, float]:
     return found
 
 
-def main() -> int:
+def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--sources", nargs="+", required=True, metavar="NAME=FOLDER")
     parser.add_argument("--rounds", type=int, default=3)
@@ -55,8 +55,7 @@ def main() -> int:
                 known[data] = min(seconds, known.get(data, seconds))
     print(json.dumps(least, indent=1))
     write_json(arguments.json, least, rounds=arguments.rounds)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -236,7 +235,7 @@ def print_table(trials: dict[tuple[str, str], Record]) -> None:
         print(f"| {v} | {kind}, {len(rows)} | " + " | ".join(f"{x:.4f}" for x in figures) + " |")
 
 
-def main() -> int:
+def main() -> None:
     parser = command_line(__doc__, data="folder of PMLB sets (else BAYESVM_DATA)")
     parser.add_argument("--variants", nargs="+", choices=list(VARIANTS), default=["defaults"])
     parser.add_argument("--draws", type=int, default=1)
@@ -259,8 +258,7 @@ def main() -> int:
                 file.flush()
     run = {(arguments.prefix + variant, case) for variant, case in wanted}
     print_table({key: trials[key] for key in trials if key in run})
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
