@@ -100,14 +100,6 @@ def test_keep(bayesvm, model, workshop, here):
     assert "has a column 'prediction' already" in answer.err
 
 
-def test_notes_go_to_standard_error(bayesvm, model, workshop, here):
-    write_table(read_table(workshop / "new.csv").assign(colour="mauve"), "odd.csv")
-    answer = bayesvm("predict", model, "odd.csv")
-    assert answer.status == 0
-    assert answer.err.startswith("bayesvm: note: column 'colour': 40 values such as 'mauve'")
-    assert len(answer.out.splitlines()) == 41
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -108,10 +108,7 @@ def _facts(loaded: ModelFile) -> dict[str, Any]:
         "features": model.n_features_in_,
         "inducing_points": len(model.inducing_points_),
         "kernel": str(model.kernel),
-        "leave_one_out": {
-            "accuracy": _number(model.loo_score_),
-            "log_loss": _number(model.loo_log_loss_),
-        },
+        "leave_one_out": {"accuracy": model.loo_score_, "log_loss": model.loo_log_loss_},
         "interrupted": bool(model.interrupted_),
     }
     if columns is not None:
@@ -125,11 +122,6 @@ def _facts(loaded: ModelFile) -> dict[str, Any]:
             "versions": columns.versions_,
         }
     return facts
-
-
-def _number(x: float) -> float | None:
-    """JSON has no NaN."""
-    return x if math.isfinite(x) else None
 
 
 def _origin(loaded: ModelFile) -> list[Row]:
