@@ -1,4 +1,4 @@
-"""How accurate a default fit's own estimates are, and how it compares with other models on small sets.
+"""How much of what a default fit foretells of itself is true, and how good it is beside others on small sets.
 
 Noise, known rules, small PMLB sets, copied and weighted rows, abstention and prediction sets, and times
 beside an earlier version and a busy neighbour. Nothing in the library was chosen on these splits and seeds.
