@@ -300,7 +300,7 @@ def test_all_rows_left_out_decide_for_a_model_that_has_learned_from_all(fit):
     left = fit.pipeline["model"].left_out()
     for known, expected in zip(calibration_of(fit.pipeline), left, strict=True):
         np.testing.assert_array_equal(known, expected)
-    assert 0 < fit.abstention_threshold(0.15) == promised_threshold(left, left, 0.15, 0.9) < 1
+    assert 0 < fit.abstention_threshold(0.04) == promised_threshold(left, left, 0.04, 0.9) < 1
 
 
 def test_rows_held_out_decide_where_not_all_are_remembered(table):
