@@ -114,13 +114,13 @@ def wait(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def from_child(*command: str) -> Record:
-    """What another Python process prints as its last line, in JSON."""
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True)
+def from_child(*command: str, **variables: str) -> Any:
+    """What another Python process, with these variables set, prints as its last line, in JSON."""
+    environment = {**os.environ, **variables}
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, env=environment)
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
-    found: Record = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def forget_peak() -> float:
