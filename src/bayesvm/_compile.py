@@ -9,10 +9,10 @@ import numpy.typing as npt
 import scipy.linalg
 
 from bayesvm._compiled.latents import (
+    CommitteeReadout,
     ExpectedSoftmax,
     FoldedLocal,
     FoldedPosterior,
-    Mixture,
     OwnProbabilities,
     Readout,
     SigmoidAtNodes,
@@ -134,7 +134,7 @@ def _factors(Lz: Array, size: Array, least: float, U: Array, factor: Array, dtyp
 def _readout(model: Model, members: list[int], dtype: str) -> Readout:
     if len(members) > 1:
         weights = tuple(model.calibration[i].weight for i in members)
-        return Mixture(tuple(_readout(model, [i], dtype) for i in members), weights)
+        return CommitteeReadout(tuple(_readout(model, [i], dtype) for i in members), weights)
     if model.likelihood is not None:
         return OwnProbabilities(model.likelihood)
     calibration = model.calibration[members[0]]

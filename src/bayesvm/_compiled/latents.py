@@ -224,7 +224,7 @@ class SigmoidAtNodes(Brief):
 
 
 @dataclass(frozen=True, repr=False)
-class Mixture(Brief):
+class CommitteeReadout(Brief):
     """The members of a committee, whose latent functions stand side by side (eq. 11.2).
 
     Attributes

@@ -222,7 +222,7 @@ def _types() -> tuple[type, ...]:
         kernels.SumOfTerms,
         kernels.TorchTerm,
         latents.ExpectedSoftmax,
-        latents.Mixture,
+        latents.CommitteeReadout,
         latents.OwnProbabilities,
         latents.SigmoidAtNodes,
     )

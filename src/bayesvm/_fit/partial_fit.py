@@ -18,6 +18,7 @@ from bayesvm._core.sites import dense_statistics
 from bayesvm._fit.rows import CanonicalRows, row_keys
 from bayesvm._fit.train import Options, Trained, infer, with_likelihood
 from bayesvm._inference.blocks import TrainingRows
+from bayesvm._inference.rivals import n_members
 from bayesvm._inference.task import Task
 from bayesvm._model import LoadedModel, Model, to_numpy
 from bayesvm._progress import Progress
@@ -130,9 +131,9 @@ def continue_training(
         start, forgotten = Natural.of(old.q), _forgotten(memory, old)
         member = options.member
         functions: slice | list[int] = slice(None)
-        if member.rule.n_members > len(model.calibration):
+        if n_members(member.rule) > len(model.calibration):
             member = with_likelihood(members_of(member.likelihood)[0])
-        elif member.rule.n_members < len(model.calibration):  # more rows than a committee is fitted to
+        elif n_members(member.rule) < len(model.calibration):  # more rows than a committee is fitted to
             functions = old.functions([0])
         start = Natural(*(a[functions] for a in start))
         forgotten = None if forgotten is None else Natural(*(a[functions] for a in forgotten))

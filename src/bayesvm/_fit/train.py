@@ -43,7 +43,7 @@ from bayesvm._fit.rows import CanonicalRows, Scaler
 from bayesvm._inference import coordinate
 from bayesvm._inference.blocks import TrainingRows
 from bayesvm._inference.methods import METHODS
-from bayesvm._inference.rivals import RIVALS, AllRivals, RivalRule
+from bayesvm._inference.rivals import RIVALS, AllRivals, RivalRule, n_members
 from bayesvm._inference.task import Ascent, Member, Settings, Sweepable, Task
 from bayesvm._model import Model, to_numpy
 from bayesvm._progress import Progress, Step, silent
@@ -290,7 +290,7 @@ class _Job:
             return self.q
         sample = rows if self.population is None else rows.standing_for(self.population.weight)
         rule = self.options.member.rule
-        n = rule.n_members
+        n = n_members(rule)
         if learned is not None and n * learned.natural.linear.shape[0] == self.n_latents:
             # Every member begins where the last one is, half as many sweeps from its end as the regression.
             found = _carried(learned, rows)
@@ -317,7 +317,7 @@ def infer(
 
     ``everything`` is there where the rows of the task are a sample of it.
     """
-    outside_weight, n_members = 0.0, task.member.rule.n_members
+    outside_weight, members = 0.0, n_members(task.member.rule)
     if everything is not None:
         total = everything.total_weight
         beyond = total - float(task.rows.weight.sum())
@@ -326,7 +326,7 @@ def infer(
     def report(step: Step) -> bool:
         def state() -> Trained:
             rows, ascent = step.state()
-            return Trained(rows, ascent, kernel_curve, False, forgotten, outside_weight, n_members)
+            return Trained(rows, ascent, kernel_curve, False, forgotten, outside_weight, members)
 
         return progress(replace(step, state=state))
 
@@ -337,7 +337,7 @@ def infer(
         assert how.run_streamed is not None  # or the fit would have been refused
         rows, ascent = how.run_streamed(task, everything, report)
     interrupted = interrupted or ascent.interrupted
-    return Trained(rows, ascent, kernel_curve, interrupted, forgotten, outside_weight, n_members)
+    return Trained(rows, ascent, kernel_curve, interrupted, forgotten, outside_weight, members)
 
 
 def _carried(learned: Learned, rows: TrainingRows) -> Natural:
@@ -355,7 +355,7 @@ def _ridge_start(rows: TrainingRows, n_latents: int, rule: RivalRule) -> Natural
     linear = rows.X.new_zeros(n_latents, P)
     for block in rows.blocks(_BLOCK_NUMBERS // (n_latents + P)):
         A, _ = block.features
-        target = ridge_target(block.y, n_latents, rule.shift_invariant, A, rule.n_members)
+        target = ridge_target(block.y, n_latents, rule.shift_invariant, A, n_members(rule))
         more = ridge_statistics(A, target, block.weight)
         precision += more[0]
         linear += more[1]

@@ -12,7 +12,7 @@ from bayesvm._core.elbo import elbo
 from bayesvm._core.gaussian import Gaussian, Natural
 from bayesvm._core.linalg import NotPositiveDefiniteError
 from bayesvm._inference.blocks import TrainingRows
-from bayesvm._inference.rivals import RivalRule
+from bayesvm._inference.rivals import RivalRule, n_members
 from bayesvm._inference.task import (
     Ascent,
     InMemory,
@@ -180,7 +180,7 @@ def base_gaussian(base: Natural, rule: RivalRule) -> tuple[Gaussian, int]:
     if bool(base.linear.any()) or not torch.equal(base.precision, plain.precision):
         return gaussian.from_natural(base.precision, base.linear), 0
     # The identity is its own factor, and one serves for all classes.
-    centre = rule.n_members if rule.shift_invariant else 0
+    centre = n_members(rule) if rule.shift_invariant else 0
     return Gaussian(plain.linear, plain.precision, plain.precision), centre
 
 

@@ -64,11 +64,6 @@ class RivalRule(Protocol):
         ...
 
     @property
-    def n_members(self) -> int:
-        """How many likelihoods have latent functions of their own, side by side."""
-        ...
-
-    @property
     def averaged(self) -> bool:
         """Whether rivals jump between sweeps, so that the sites of several are averaged.
 
@@ -105,10 +100,6 @@ class AllRivals:
     def shift_invariant(self) -> bool:
         return self.likelihood.shift_invariant
 
-    @property
-    def n_members(self) -> int:
-        return len(members_of(self.likelihood))
-
     def block_rows(self, q: Gaussian) -> int:
         C, P = q.m.shape
         return _larger(_ALL_NUMBERS // (C * max(P, 48)), q)
@@ -133,6 +124,11 @@ class AllRivals:
         return sites
 
 
+def n_members(rule: RivalRule) -> int:
+    """How many likelihoods have latent functions of their own, side by side."""
+    return len(members_of(rule.likelihood)) if isinstance(rule, AllRivals) else 1
+
+
 @dataclass(frozen=True)
 class OneRival:
     """The augmented bound against one rival per row: cost independent of C (eq. 3.2).
@@ -152,7 +148,6 @@ class OneRival:
     seed: int = 0
     single: bool = False
     shift_invariant: ClassVar[bool] = True
-    n_members: ClassVar[int] = 1
     averaged: ClassVar[bool] = True
 
     def block_rows(self, q: Gaussian) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bayesvm._core.likelihoods.base import (
+    Committee,
     Likelihood,
     PointLikelihood,
     PointTerms,
@@ -12,9 +13,9 @@ from bayesvm._core.likelihoods.base import (
     ProperLikelihood,
     RowTerms,
     expected,
+    members_of,
     with_gradient,
 )
-from bayesvm._core.likelihoods.committee import Committee, members_of
 from bayesvm._core.likelihoods.hinge import (
     AugmentedBinaryHinge,
     BinaryHinge,
