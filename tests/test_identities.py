@@ -155,15 +155,15 @@ def test_leave_one_out_of_a_fit_is_a_refit_without_the_row_at_fixed_sites(
         var = torch.einsum("p,cpq,q->c", A[n], S, A[n]) + residual[n]
         if J == 1:  # the difference, dealt evenly to two classes
             mean, var = torch.cat([-mean / 2, mean / 2]), torch.cat([var / 2, var / 2])
-        torch.testing.assert_close(loo.F[n], mean, atol=1e-10, rtol=0)
-        torch.testing.assert_close(loo.s2[n], var, atol=1e-10, rtol=0)
+        torch.testing.assert_close(loo.F[0, n], mean, atol=1e-10, rtol=0)
+        torch.testing.assert_close(loo.s2[0, n], var, atol=1e-10, rtol=0)
 
 
 def test_leave_one_out_is_close_to_truly_refitting():
     rows = classification_rows(40, 2, 10, seed=9)
     rule, base = AllRivals(BinaryHinge()), Natural.prior(1, rows.Lz)
     fit = coordinate.ascend(rows, rule, base, base, 200, 1e-6, silent)
-    g_loo = leave_one_out(rows, fit).F[:, 1] * 2
+    g_loo = leave_one_out(rows, fit).F[0, :, 1] * 2
     A, _ = all_features(rows)
     refits = []
     for n in range(40):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from bayesvm import _prediction
-from bayesvm._core.calibration import Deviations, fit_calibration
+from bayesvm._core.calibration import Calibration, Deviations, fit_calibration
 from bayesvm._core.kernels import RBF
 from bayesvm._core.likelihoods import BinaryHinge, MulticlassHinge, Probabilities, Softmax
 from bayesvm._fit.leave_one_out import leave_one_out, summarise
@@ -44,9 +44,7 @@ def _model(n_latents: int, n_classes: int, seed: int, **fields) -> Model:
         Lz=Lz.numpy(),
         m=m,
         R=root,
-        temperature=1.7,
-        spread=0.5,
-        offset=np.linspace(-0.2, 0.2, n_classes),
+        calibration=(Calibration(1.7, 0.5, tuple(np.linspace(-0.2, 0.2, n_classes).tolist())),),
         n_classes=n_classes,
         draws=draws,
     )
@@ -73,9 +71,9 @@ def test_draws_of_a_gaussian_predict_what_the_gaussian_predicts(n_latents, n_cla
         np.testing.assert_allclose(part, whole, atol=0.03)
     ratio, exact = _prediction.variation_ratio(drawn, NEW), _prediction.variation_ratio(known, NEW)
     np.testing.assert_allclose(ratio, exact, atol=0.03)
-    mean_std = _prediction.map_rows(drawn, NEW, lambda F, s2: (F, s2.sqrt()), 1)
+    mean_std = _prediction.map_rows(drawn, NEW, lambda at: (at[0].F, at[0].s2.sqrt()), 1)
     for ours, theirs in zip(
-        mean_std, _prediction.map_rows(known, NEW, lambda F, s2: (F, s2.sqrt()), 1), strict=True
+        mean_std, _prediction.map_rows(known, NEW, lambda at: (at[0].F, at[0].s2.sqrt()), 1), strict=True
     ):
         np.testing.assert_allclose(ours, theirs, atol=0.06)
 
@@ -108,7 +106,7 @@ def test_batches_do_not_matter(monkeypatch):
 def test_samples_of_latents_and_probabilities_have_the_moments_of_the_draws(n_latents, n_classes):
     drawn, _ = _pair(_model(n_latents, n_classes, seed=3))
     f = _prediction.sample_latents(drawn, NEW, 4000, torch.Generator().manual_seed(0))
-    F, s = _prediction.map_rows(drawn, NEW, lambda F, s2: (F, s2.sqrt()), 1)
+    F, s = _prediction.map_rows(drawn, NEW, lambda at: (at[0].F, at[0].s2.sqrt()), 1)
     np.testing.assert_allclose(f.mean(0), F, atol=0.1)
     np.testing.assert_allclose(f.std(0), s, rtol=0.08)
     p = _prediction.sample_probabilities(drawn, NEW, 4000, torch.Generator().manual_seed(0))
@@ -139,7 +137,7 @@ def test_samples_of_centred_draws_have_the_predicted_spread_and_the_same_differe
     draws = model.draws - model.draws.mean(1, keepdims=True)
     drawn, _ = _pair(replace(model, draws=draws, centred=True))
     f = _prediction.sample_latents(drawn, NEW, 6000, torch.Generator().manual_seed(0))
-    mean, std = _prediction.map_rows(drawn, NEW, lambda F, s2: (F, s2.sqrt()), 1)
+    mean, std = _prediction.map_rows(drawn, NEW, lambda at: (at[0].F, at[0].s2.sqrt()), 1)
     np.testing.assert_allclose(f.mean(0), mean, atol=0.1)
     np.testing.assert_allclose(f.std(0), std, rtol=0.06)
     plain, _ = _pair(model)
@@ -172,7 +170,7 @@ class Known:
 def test_a_likelihood_of_its_own_takes_the_place_of_the_calibrated_softmax(n_latents):
     n_classes = max(2, n_latents)
     drawn, known = _pair(_model(n_latents, n_classes, seed=4, likelihood=Known()))
-    F = _prediction.map_rows(known, NEW, lambda F, s2: (F,), 1)[0]
+    F = _prediction.map_rows(known, NEW, lambda at: (at[0].F,), 1)[0]
     expected = torch.softmax(torch.as_tensor(F), 1).numpy()
     np.testing.assert_allclose(_prediction.proba(known, NEW), expected)
     total, aleatoric, epistemic = _prediction.uncertainty(known, NEW)
@@ -212,8 +210,8 @@ def test_weighted_draws_are_those_of_chains_without_the_row(fitc, group):
         mean, sd = moments(refit)
         variance = sd[n, 0] ** 2 + (0.0 if fitc else float(rows.features(rows.X[n : n + 1]).residual))
         # The difference is dealt evenly to two classes.
-        assert float(loo.F[n, 1]) == pytest.approx(0.5 * mean[n, 0], abs=0.1 * sd[n, 0])
-        assert float(loo.s2[n, 1]) == pytest.approx(0.5 * variance, rel=0.15)
+        assert float(loo.F[0, n, 1]) == pytest.approx(0.5 * mean[n, 0], abs=0.1 * sd[n, 0])
+        assert float(loo.s2[0, n, 1]) == pytest.approx(0.5 * variance, rel=0.15)
 
 
 def test_summary_of_chains_and_of_a_likelihood_of_its_own():
@@ -228,16 +226,16 @@ def test_summary_of_chains_and_of_a_likelihood_of_its_own():
     closed = summarise(Trained(rows, outcome.ascent._replace(chains=None), [], False))
     assert summary.log_loss == pytest.approx(closed.log_loss, abs=0.1)
     # The temperature suits draws as they are; their moments alone would ask for several times as much.
-    assert 0.5 < summary.calibration.temperature / closed.calibration.temperature < 2.0
+    assert 0.5 < summary.calibration[0].temperature / closed.calibration[0].temperature < 2.0
     own = summarise(trained, likelihood=Softmax())
-    assert own.calibration.temperature == 1.0
-    assert own.calibration.offset == (0.0, 0.0, 0.0)
+    assert own.calibration[0].temperature == 1.0
+    assert own.calibration[0].offset == (0.0, 0.0, 0.0)
     loo = leave_one_out(rows, outcome.ascent)
-    np.testing.assert_allclose(own.proba, Softmax().probabilities(loo.F, loo.s2).proba, atol=0.04)
+    np.testing.assert_allclose(own.proba, Softmax().probabilities(loo.F[0], loo.s2[0]).proba, atol=0.04)
     variational = outcome.ascent._replace(chains=None)
     loo = leave_one_out(rows, variational)
     own = summarise(Trained(rows, variational, [], False), likelihood=Softmax())
-    np.testing.assert_allclose(own.proba, Softmax().probabilities(loo.F, loo.s2).proba, atol=1e-12)
+    np.testing.assert_allclose(own.proba, Softmax().probabilities(loo.F[0], loo.s2[0]).proba, atol=1e-12)
 
 
 def test_calibration_of_draws_is_that_of_the_gaussian_they_come_from():

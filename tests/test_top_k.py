@@ -8,6 +8,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bayesvm import BayesianSVC, _prediction, load, save
+from bayesvm._core.calibration import Calibration
 from bayesvm._core.features import inducing_factor
 from bayesvm._core.kernels import RBF, Linear
 from bayesvm._fit.rows import Scaler
@@ -33,9 +34,7 @@ def _model(kernel=None, sharpness: float = 4.0, temperature: float = 3.0) -> Loa
         Lz=inducing_factor(kernel, params, Z).numpy(),
         m=(sharpness * normal(C, P, seed=3)).numpy(),
         R=R.numpy(),
-        temperature=temperature,
-        spread=0.5,
-        offset=uniform(C, seed=4, low=-0.2, high=0.2).numpy(),
+        calibration=(Calibration(temperature, 0.5, tuple(uniform(C, seed=4, low=-0.2, high=0.2).tolist())),),
         n_classes=C,
     ).on("cpu", torch.float64)
 

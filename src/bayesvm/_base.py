@@ -191,7 +191,7 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         mean, std : ndarray of shape (n_rows, n_classes)
         """
         model, X = self._ready(X)
-        mean, std = _prediction.map_rows(model, X, lambda F, s2: (F, s2.sqrt()), 1)
+        mean, std = _prediction.map_rows(model, X, lambda at: (at[0].F, at[0].s2.sqrt()), 1, [0])
         return mean, std
 
     def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> FloatArray:
@@ -468,17 +468,17 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     @property
     def temperature_(self) -> float:
         """Temperature T of the class probabilities, fitted by leave-one-out."""
-        return self.model_.temperature
+        return self.model_.calibration[0].temperature
 
     @property
     def spread_(self) -> float:
         """Factor on the latent variances in class probabilities, fitted by leave-one-out."""
-        return self.model_.spread
+        return self.model_.calibration[0].spread
 
     @property
     def offset_(self) -> FloatArray:
         """What is added to the latents in class probabilities, fitted by leave-one-out; sums to zero."""
-        return self.model_.offset
+        return np.asarray(self.model_.calibration[0].offset)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")

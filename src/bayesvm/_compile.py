@@ -9,6 +9,7 @@ import numpy.typing as npt
 import scipy.linalg
 
 from bayesvm._compiled.latents import (
+    CommitteeReadout,
     ExpectedSoftmax,
     FoldedLocal,
     FoldedPosterior,
@@ -17,6 +18,7 @@ from bayesvm._compiled.latents import (
     SigmoidAtNodes,
 )
 from bayesvm._compiled.predictor import CompiledPredictor, Standardised
+from bayesvm._core.calibration import Calibration
 from bayesvm._core.kernels import compose
 from bayesvm._core.nearest import tie_step
 from bayesvm._core.predictive import LINE_NODES, line_nodes
@@ -70,10 +72,13 @@ def _probes(model: Model) -> Array:
 def _compiled(
     model: Model, classes: Array, feature_names: tuple[str, ...] | None, dtype: str
 ) -> CompiledPredictor:
-    own = model.likelihood is not None
+    members = [i for i, calibration in enumerate(model.calibration) if calibration.weight > 0.0]
+    n = model.m.shape[0] // len(model.calibration)
+    some = np.concatenate([np.arange(i * n, (i + 1) * n) for i in members])
     # The likelihood's own probabilities see latents as they are, the softmax calibrated ones.
-    temperature = 1.0 if own else model.temperature
-    spread = 1.0 if own else model.spread
+    own = [Calibration.none(model.n_classes) if model.likelihood else model.calibration[i] for i in members]
+    temperature = np.repeat([calibration.temperature for calibration in own], n)
+    spread = np.repeat([calibration.spread for calibration in own], n)
     params = {name: np.asarray(value, dtype=np.float64) for name, value in model.params.items()}
     return CompiledPredictor(
         classes_=classes,
@@ -82,9 +87,9 @@ def _compiled(
         dtype=dtype,
         columns=_columns(model.scaler),
         kernel=compose.compiled(model.kernel, params, model.Z.astype(np.float64), dtype),
-        posterior=_posterior(model, temperature, temperature**2 * spread, dtype),
-        readout=_readout(model, dtype),
-        local=None if model.local is None else _local(model.local, temperature),
+        posterior=_posterior(model, some, temperature, temperature**2 * spread, dtype),
+        readout=_readout(model, members, dtype),
+        local=None if model.local is None else _local(model.local, some, temperature),
     )
 
 
@@ -94,17 +99,15 @@ def _columns(scaler: Scaler) -> Standardised:
     return Standardised(kept, scaler.mean[chosen], 1.0 / scaler.scale[chosen], FARTHEST)
 
 
-def _posterior(model: Model, temperature: float, factor: float, dtype: str) -> FoldedPosterior:
-    """Means times the temperature, variances times the factor."""
-    Lz, R = model.Lz.astype(np.float64), model.R.astype(np.float64)
-    alpha = temperature * scipy.linalg.solve_triangular(
-        Lz, model.m.T.astype(np.float64), lower=True, trans="T"
-    )
+def _posterior(model: Model, some: Array, temperature: Array, factor: Array, dtype: str) -> FoldedPosterior:
+    """Of some latent functions: means times their temperatures, variances times their factors."""
+    Lz, R, m = (a.astype(np.float64) for a in (model.Lz, model.R[some], model.m[some]))
+    alpha = temperature * scipy.linalg.solve_triangular(Lz, m.T, lower=True, trans="T")
     if model.pooled:  # the mean of the variances is the variance of the mean covariance
         identity = np.eye(R.shape[1])
         S = np.mean([scipy.linalg.cho_solve((R_j, True), identity) for R_j in R], 0)
         informed, U = np.linalg.eigh(identity - S)
-        informed, U = informed[None], U[None]
+        informed, U, factor = informed[None], U[None], factor[:1]
     else:
         precision, U = np.linalg.eigh(R @ R.transpose(0, 2, 1))
         informed = 1.0 - 1.0 / precision
@@ -116,37 +119,41 @@ def _posterior(model: Model, temperature: float, factor: float, dtype: str) -> F
     return FoldedPosterior(alpha, removed, added if added.shape[2] else None, factor)
 
 
-def _factors(Lz: Array, size: Array, least: float, U: Array, factor: float, dtype: str) -> Array:
+def _factors(Lz: Array, size: Array, least: float, U: Array, factor: Array, dtype: str) -> Array:
     """L^{-T} U (factor size)^{1/2} for directions U (V, P, P) of some size (V, P), largest first."""
     order = np.argsort(-size, 1)
     rank = int((size > least).sum(1).max())
     size = np.take_along_axis(size, order, 1)[:, :rank]
     U = np.take_along_axis(U, order[:, None, :], 2)[:, :, :rank]
-    Q = U * np.sqrt(factor * np.maximum(size, 0.0))[:, None, :]
+    Q = U * np.sqrt(factor[:, None] * np.maximum(size, 0.0))[:, None, :]
     V, P, r = Q.shape
     flat = scipy.linalg.solve_triangular(Lz, Q.transpose(1, 0, 2).reshape(P, V * r), lower=True, trans="T")
     return np.ascontiguousarray(flat.reshape(P, V, r).transpose(1, 0, 2), dtype=dtype)
 
 
-def _readout(model: Model, dtype: str) -> Readout:
+def _readout(model: Model, members: list[int], dtype: str) -> Readout:
+    if len(members) > 1:
+        weights = tuple(model.calibration[i].weight for i in members)
+        return CommitteeReadout(tuple(_readout(model, [i], dtype) for i in members), weights)
     if model.likelihood is not None:
         return OwnProbabilities(model.likelihood)
-    offset = model.temperature * np.asarray(model.offset, dtype=np.float64)
+    calibration = model.calibration[members[0]]
+    offset = calibration.temperature * np.asarray(calibration.offset, dtype=np.float64)
     if model.n_classes == 2:
         z, w = (t.numpy().astype(dtype) for t in line_nodes(LINE_NODES))
         return SigmoidAtNodes(float(offset[1] - offset[0]), z, w)
     return ExpectedSoftmax(offset, dtype)
 
 
-def _local(local: LocalPart, temperature: float) -> FoldedLocal:
+def _local(local: LocalPart, some: Array, temperature: Array) -> FoldedLocal:
     X = local.X.astype(np.float64)
     return FoldedLocal(
         scale=local.scale.astype(np.float64),
         middle=local.middle.astype(np.float64),
         X=X,
         half_norms=0.5 * np.square(X).sum(1),
-        root=np.sqrt(local.W.astype(np.float64)),
-        b=temperature * local.b.astype(np.float64),
+        root=np.sqrt(local.W[:, some].astype(np.float64)),
+        b=temperature * local.b[:, some].astype(np.float64),
         variance=local.variance,
         rate=0.5 / local.length**2,
         step=0.5 * tie_step(local.typical),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from bayesvm._core.calibration import Calibration
 from bayesvm._core.features import Features, whitened_features
 from bayesvm._core.gaussian import Gaussian
 from bayesvm._core.kernels.base import Kernel, Params
@@ -45,10 +47,10 @@ class Model:
     Lz : ndarray of shape (P, P)
         Cholesky factor of K_ZZ.
     m, R : ndarray of shape (J, P) and (J, P, P)
-        q(v_j): means and factors of the precisions; J is 1 for two classes.
-    temperature, spread : float
-    offset : ndarray of shape (n_classes,)
-        How latents become class probabilities (eqs. 6.7, 6.9).
+        q(v_j): means and factors of the precisions; one function per class, or one for
+        two classes, of every member of a committee side by side.
+    calibration : tuple of Calibration
+        How the latents of each member become class probabilities, and its weight (eqs. 6.7, 6.9, 11.2).
     n_classes : int
     draws : ndarray of shape (S, J, P) or None
         Draws of v from the posterior; None: q is used.
@@ -71,15 +73,21 @@ class Model:
     Lz: FloatArray
     m: FloatArray
     R: FloatArray
-    temperature: float
-    spread: float
-    offset: FloatArray
+    calibration: tuple[Calibration, ...]
     n_classes: int
     draws: FloatArray | None = None
     centred: bool = False
     likelihood: ProperLikelihood | None = None
     pooled: bool = False
     local: LocalPart | None = None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Read files of versions that had one calibration, written out."""
+        if "calibration" not in state:
+            found = (state.pop(name) for name in ("temperature", "spread", "offset"))
+            temperature, spread, offset = found
+            state["calibration"] = (Calibration(temperature, spread, tuple(offset.tolist())),)
+        self.__dict__.update(state)
 
     def on(self, device: str, dtype: torch.dtype) -> LoadedModel:
         """The model as tensors on a device."""
@@ -118,23 +126,40 @@ class LoadedModel:
     draws: Tensor | None = None
     local: LoadedLocal | None = None
 
-    def calibrated(self, F: Tensor, s2: Tensor) -> tuple[Tensor, Tensor, float]:
-        """Moments and temperature from which class probabilities are computed (eqs. 6.7, 6.9)."""
-        model = self.model
-        offset = torch.as_tensor(model.offset, dtype=F.dtype, device=F.device)
-        s2 = pooled(s2) if model.pooled else s2
-        return F + offset, model.spread * s2, model.temperature
+    @property
+    def members(self) -> list[int]:
+        """The members of the committee that have weight; 0 where there is one posterior only."""
+        return [i for i, calibration in enumerate(self.model.calibration) if calibration.weight > 0.0]
 
-    def probabilities_at(self, f: Tensor, mean: Tensor) -> Tensor:
+    def functions(self, members: list[int]) -> slice | list[int]:
+        """Where the latent functions of some members are among all."""
+        J = self.q.m.shape[0] // len(self.model.calibration)
+        if members[-1] - members[0] == len(members) - 1:
+            return slice(members[0] * J, (members[-1] + 1) * J)
+        return [j for i in members for j in range(i * J, (i + 1) * J)]
+
+    def q_of(self, members: list[int]) -> Gaussian:
+        """The posterior of the latent functions of some members."""
+        if len(members) == len(self.model.calibration):
+            return self.q
+        some = self.functions(members)
+        return Gaussian(self.q.m[some], self.q.R[some])
+
+    def calibrated(self, F: Tensor, s2: Tensor, member: int = 0) -> tuple[Tensor, Tensor, float]:
+        """Moments and temperature from which class probabilities are computed (eqs. 6.7, 6.9)."""
+        s2 = pooled(s2) if self.model.pooled else s2
+        return self.model.calibration[member].of(F, s2)
+
+    def probabilities_at(self, f: Tensor, mean: Tensor, member: int = 0) -> Tensor:
         """Class probabilities at latents f (S, n, C) that are draws around a mean (n, C) (eq. 8.38).
 
         The likelihood's own, or the softmax of calibrated latents.
         """
-        model = self.model
-        if model.likelihood is not None:
-            return model.likelihood.conditional(f)
-        offset = torch.as_tensor(model.offset, dtype=f.dtype, device=f.device)
-        return softmax_of_draws(mean, f - mean, model.temperature, model.spread, offset)
+        if self.model.likelihood is not None:
+            return self.model.likelihood.conditional(f)
+        calibration = self.model.calibration[member]
+        offset = f.new_tensor(calibration.offset)
+        return softmax_of_draws(mean, f - mean, calibration.temperature, calibration.spread, offset)
 
     def rows(self, X: FloatArray) -> Tensor:
         """Standardised rows as a tensor."""
@@ -147,7 +172,7 @@ class LoadedModel:
 
 def pooled(s2: Tensor) -> Tensor:
     """The mean variance of each row's classes, for all of them."""
-    return s2.mean(1, keepdim=True).expand_as(s2)
+    return s2.mean(-1, keepdim=True).expand_as(s2)
 
 
 def to_numpy(t: Tensor) -> FloatArray:

@@ -28,6 +28,7 @@ from bayesvm._version import __version__
 # kernels and likelihoods that have a name. No two have the same name, so that files of versions
 # that had them in other modules load too.
 _OURS = [
+    "bayesvm._core.calibration.Calibration",
     "bayesvm._core.kernels.compose.Product",
     "bayesvm._core.kernels.compose.Scaled",
     "bayesvm._core.kernels.compose.Sum",

@@ -2,13 +2,15 @@
 
 Every prediction is a function of latents. Where the model is a Gaussian q
 these are means and variances per class; where it is a set of draws, the
-prediction is an average over them (eq. 8.38). Rows come block by block, so that
+prediction is an average over them (eq. 8.38); a committee has moments of every
+member, and predictions are mixtures (section 11). Rows come block by block, so that
 memory stays bounded; what a row is integrated over depends on that row alone,
 so results do not depend on blocks.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -19,7 +21,7 @@ from torch import Tensor
 
 from bayesvm._core import gaussian, linalg, predictive
 from bayesvm._core import variation_ratio as ratios
-from bayesvm._core.likelihoods.base import per_class_latents, per_class_moments
+from bayesvm._core.likelihoods.base import per_class_latents, per_member_moments
 from bayesvm._model import LoadedModel
 
 FloatArray = npt.NDArray[np.floating]
@@ -48,14 +50,34 @@ class Uncertainty(NamedTuple):
     epistemic: FloatArray
 
 
+class Latents(NamedTuple):
+    """Latent moments of rows under one member of a committee.
+
+    Attributes
+    ----------
+    member : int
+    weight : float
+        Of the member in the mixture (eq. 11.2).
+    F, s2 : Tensor of shape (n, C)
+    """
+
+    member: int
+    weight: float
+    F: Tensor
+    s2: Tensor
+
+
 def proba(model: LoadedModel, X: FloatArray) -> FloatArray:
-    """Class probabilities, shape (N, C) (eq. 6.4), or the likelihood's own."""
+    """Class probabilities, shape (N, C) (eqs. 6.4, 11.2), or the likelihood's own."""
     likelihood = model.model.likelihood
 
-    def of_moments(F: Tensor, s2: Tensor) -> Tensor:
+    def of_member(at: Latents) -> Tensor:
         if likelihood is not None:
-            return likelihood.probabilities(F, s2).proba
-        return predictive.expected_softmax(*model.calibrated(F, s2))
+            return likelihood.probabilities(at.F, at.s2).proba
+        return predictive.expected_softmax(*model.calibrated(at.F, at.s2, at.member))
+
+    def of_moments(latents: list[Latents]) -> Tensor:
+        return _mixture(of_member, latents)
 
     def of_draws(f: Tensor) -> Tensor:
         return model.probabilities_at(f, f.mean(0)).mean(0)
@@ -63,17 +85,34 @@ def proba(model: LoadedModel, X: FloatArray) -> FloatArray:
     return _one(model, X, of_moments, of_draws, 256)
 
 
+def _mixture(of_member: Callable[[Latents], Tensor], latents: list[Latents]) -> Tensor:
+    """The weighted mean of what each member says."""
+    if len(latents) == 1:
+        return of_member(latents[0])
+    return torch.stack([at.weight * of_member(at) for at in latents]).sum(0)
+
+
 def uncertainty(model: LoadedModel, X: FloatArray) -> Uncertainty:
-    """Entropies of the class probabilities (eq. 6.6)."""
+    """Entropies of the class probabilities (eqs. 6.6, 11.4)."""
     likelihood = model.model.likelihood
 
     def parts(moments: predictive.PredictiveMoments) -> tuple[Tensor, ...]:
         return moments.total, moments.aleatoric, moments.total - moments.aleatoric
 
-    def of_moments(F: Tensor, s2: Tensor) -> tuple[Tensor, ...]:
+    def of_member(at: Latents) -> predictive.PredictiveMoments:
         if likelihood is not None:
-            return parts(predictive.entropies(*likelihood.probabilities(F, s2)))
-        return parts(predictive.predictive_moments(*model.calibrated(F, s2)))
+            return predictive.entropies(*likelihood.probabilities(at.F, at.s2))
+        return predictive.predictive_moments(*model.calibrated(at.F, at.s2, at.member))
+
+    def of_moments(latents: list[Latents]) -> tuple[Tensor, ...]:
+        each = [of_member(at) for at in latents]
+        if len(each) == 1:
+            return parts(each[0])
+        proba, aleatoric = (
+            torch.stack([at.weight * one[column] for at, one in zip(latents, each, strict=True)]).sum(0)
+            for column in (0, 2)
+        )
+        return parts(predictive.entropies(proba, aleatoric))
 
     def of_draws(f: Tensor) -> tuple[Tensor, ...]:
         p = model.probabilities_at(f, f.mean(0))
@@ -83,40 +122,69 @@ def uncertainty(model: LoadedModel, X: FloatArray) -> Uncertainty:
 
 
 def variation_ratio(model: LoadedModel, X: FloatArray) -> FloatArray:
-    """Probability that another latent function than the favourite is the largest, shape (N,) (eq. 6.2)."""
+    """Probability that another latent function than the favourite is the largest (eqs. 6.2, 11.5)."""
 
-    def of_moments(F: Tensor, s2: Tensor) -> Tensor:  # single precision has no tails
-        return ratios.variation_ratio(F.double(), s2.double())
+    def of_moments(latents: list[Latents]) -> Tensor:
+        return 1.0 - _mixture(_largest, latents).amax(1).clamp_max(1.0)
 
     return _one(model, X, of_moments, ratios.variation_ratio_of_draws, 256)
+
+
+def _largest(at: Latents) -> Tensor:
+    """P(argmax = c) under a member, (n, C), in double precision: single has no tails."""
+    return ratios.argmax_probability(at.F.double(), at.s2.double())
 
 
 def sampled_variation_ratio(
     model: LoadedModel, X: FloatArray, n_samples: int, generator: torch.Generator
 ) -> FloatArray:
     """The same from draws of the latents, as in the paper."""
-    f = torch.as_tensor(sample_latents(model, X, n_samples, generator))
-    return ratios.variation_ratio_of_draws(f).numpy()
+    f = np.empty((n_samples, X.shape[0], model.model.n_classes))
+    for member, draws in _shares(model, n_samples, generator):
+        f[draws] = sample_latents(model, X, len(draws), generator, member)
+    return ratios.variation_ratio_of_draws(torch.as_tensor(f)).numpy()
 
 
 def log_variation_ratio(model: LoadedModel, X: FloatArray) -> FloatArray:
-    """Logarithm of the variation ratio, accurate in the tail (eq. 6.3)."""
+    """Logarithm of the variation ratio, accurate in the tail (eqs. 6.3, 11.5)."""
 
-    def of_moments(F: Tensor, s2: Tensor) -> Tensor:
-        return ratios.log_variation_ratio(F.double(), s2.double())
+    def of_moments(latents: list[Latents]) -> Tensor:
+        wins = [_largest(at) for at in latents]
+        whole = sum(at.weight * p for at, p in zip(latents, wins, strict=True))
+        favourite = torch.as_tensor(whole).argmax(1, keepdim=True)
+        logs = [
+            ratios.log_not_largest(at.F.double(), at.s2.double(), favourite, p.gather(1, favourite)[:, 0])
+            + math.log(at.weight)
+            for at, p in zip(latents, wins, strict=True)
+        ]
+        return torch.logsumexp(torch.stack(logs), 0)
 
     return _one(model, X, of_moments, ratios.log_variation_ratio_of_draws, 400)
 
 
+def _shares(
+    model: LoadedModel, n_samples: int, generator: torch.Generator
+) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """Which of so many draws each member makes: as many as its weight says."""
+    if len(model.members) == 1:
+        yield model.members[0], np.arange(n_samples)
+        return
+    weights = torch.tensor([calibration.weight for calibration in model.model.calibration])
+    drawn = torch.multinomial(weights, n_samples, replacement=True, generator=generator).numpy()
+    for member in model.members:
+        if (draws := np.flatnonzero(drawn == member)).size:
+            yield member, draws
+
+
 def sample_latents(
-    model: LoadedModel, X: FloatArray, n_samples: int, generator: torch.Generator
+    model: LoadedModel, X: FloatArray, n_samples: int, generator: torch.Generator, member: int = 0
 ) -> FloatArray:
-    """Draws of the latent functions, joint over rows up to the residual, shape (S, N, C).
+    """Draws of the latent functions of a member, joint over rows up to the residual, shape (S, N, C).
 
     The part of the functions that the inducing points explain is one draw
     for all rows; the residual of each row is independent, as in the model.
     """
-    q = model.q
+    q = model.q_of([member])
     J, P = q.m.shape
     N, C = X.shape[0], model.model.n_classes
 
@@ -149,7 +217,7 @@ def sample_latents(
             f = torch.einsum("np,jps->snj", A, v)
             f += residual.sqrt()[:, None] * normal(n_samples, A.shape[0], J * copies)
             if model.local is not None:
-                f[..., :J] += model.local.mean(standardised)
+                f[..., :J] += model.local.mean(standardised)[:, model.functions([member])]
             if copies == 2:
                 g, total = f[..., 0], f[..., 1]
                 f = torch.stack([0.5 * (total - g), 0.5 * (total + g)], 2)
@@ -160,30 +228,32 @@ def sample_latents(
 def sample_probabilities(
     model: LoadedModel, X: FloatArray, n_samples: int, generator: torch.Generator
 ) -> FloatArray:
-    """Draws of the class probabilities, shape (S, N, C)."""
-    f = torch.as_tensor(sample_latents(model, X, n_samples, generator))
-    mean = torch.as_tensor(map_rows(model, X, lambda F, _: (F,), 1)[0])
-    out = np.empty(f.shape)
+    """Draws of the class probabilities, shape (S, N, C): first of a member, then of its latents."""
+    out = np.empty((n_samples, X.shape[0], model.model.n_classes))
     with torch.no_grad():
-        size = max(1, _BLOCK_NUMBERS // (n_samples * f.shape[2]))
-        for start in range(0, X.shape[0], size):
-            rows = slice(start, start + size)
-            out[:, rows] = model.probabilities_at(f[:, rows], mean[rows]).cpu().numpy()
+        for member, draws in _shares(model, n_samples, generator):
+            f = torch.as_tensor(sample_latents(model, X, len(draws), generator, member))
+            mean = torch.as_tensor(map_rows(model, X, lambda latents: (latents[0].F,), 1, [member])[0])
+            size = max(1, _BLOCK_NUMBERS // (len(draws) * f.shape[2]))
+            for start in range(0, X.shape[0], size):
+                rows = slice(start, start + size)
+                found = model.probabilities_at(f[:, rows], mean[rows], member).cpu().numpy()
+                out[draws, rows] = found
     return out
 
 
 def latent_moments(
-    model: LoadedModel, rows: Tensor, roots: gaussian.Roots | None = None
-) -> tuple[Tensor, Tensor]:
-    """Means and variances per class, shape (n, C), of standardised rows.
+    model: LoadedModel, rows: Tensor, members: list[int], q: gaussian.Gaussian | gaussian.Roots
+) -> list[Latents]:
+    """Means and variances per class, shape (n, C), of standardised rows, under some members.
 
-    From draws where there are any, else from q, with the local part if there is one.
-    ``roots`` are those of q, for calls with many rows.
+    From draws where there are any, else from q, which is that of these members, or its
+    roots for calls with many rows; with the local part if there is one.
     """
     A, residual = model.features(rows)
     if model.draws is None:
-        F = gaussian.mean(model.q, A)
-        V = gaussian.variance(model.q, A) if roots is None else gaussian.root_variance(roots, A)
+        F = A @ q.m.mT
+        V = gaussian.variance(q, A) if isinstance(q, gaussian.Gaussian) else gaussian.root_variance(q, A)
     else:
         mean = model.draws.mean(0)
         F = A @ mean.mT
@@ -191,8 +261,10 @@ def latent_moments(
         V = spread_of_draws(V, model.model.centred)
     s2 = V + residual[:, None]
     if model.local is not None:
-        F = F + model.local.mean(rows)
-    return per_class_moments(F, s2.clamp_min(torch.finfo(s2.dtype).tiny ** 0.5))
+        F = F + model.local.mean(rows)[:, model.functions(members)]
+    means, variances = per_member_moments(F, s2.clamp_min(torch.finfo(s2.dtype).tiny ** 0.5), len(members))
+    weights = [model.model.calibration[i].weight for i in members]
+    return [Latents(*each) for each in zip(members, weights, means, variances, strict=True)]
 
 
 def spread_of_draws(variance: Tensor, centred: bool) -> Tensor:
@@ -219,38 +291,43 @@ def common_part(deviations: Tensor, n_samples: int, generator: torch.Generator) 
 
 
 def latent_blocks(
-    model: LoadedModel, X: FloatArray, numbers_per_row: int
-) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Means and variances per class, for consecutive blocks of rows.
+    model: LoadedModel, X: FloatArray, numbers_per_row: int, members: list[int] | None = None
+) -> Iterator[tuple[slice, list[Latents]]]:
+    """Means and variances per class under each member, for consecutive blocks of rows.
 
     With thousands of classes a block that fits into memory has few rows, and
     a pass over all factors for each of them would take longest: several
-    blocks share one.
+    blocks share one. ``members`` are all that have weight, unless given.
     """
-    J, P = model.q.m.shape
+    members = model.members if members is None else members
+    q: gaussian.Gaussian | gaussian.Roots = model.q_of(members)
+    J, P = q.m.shape
     n_draws = 0 if model.draws is None else model.draws.shape[0]
-    size = max(1, _BLOCK_NUMBERS // max(numbers_per_row, J * P, n_draws))
+    size = max(1, _BLOCK_NUMBERS // max(len(members) * numbers_per_row, J * P, n_draws))
     at_once = max(size, min(_FEWEST_AT_ONCE, _BLOCK_NUMBERS // max(J + P, n_draws)))
-    is_worth_roots = X.shape[0] >= _ROWS_FOR_ROOTS and size == at_once and model.draws is None
-    roots = gaussian.roots(model.q) if is_worth_roots else None
+    if X.shape[0] >= _ROWS_FOR_ROOTS and size == at_once and model.draws is None:
+        q = gaussian.roots(model.q_of(members))
     for first in range(0, X.shape[0], at_once):
-        F, s2 = latent_moments(model, model.rows(X[first : first + at_once]), roots)
-        for start in range(0, F.shape[0], size):
-            rows = slice(start, min(start + size, F.shape[0]))
-            yield slice(first + rows.start, first + rows.stop), F[rows], s2[rows]
+        found = latent_moments(model, model.rows(X[first : first + at_once]), members, q)
+        n = found[0].F.shape[0]
+        for start in range(0, n, size):
+            rows = slice(start, min(start + size, n))
+            block = [at._replace(F=at.F[rows], s2=at.s2[rows]) for at in found]
+            yield slice(first + rows.start, first + rows.stop), block
 
 
 def map_rows(
     model: LoadedModel,
     X: FloatArray,
-    function: Callable[[Tensor, Tensor], tuple[Tensor, ...]],
+    function: Callable[[list[Latents]], tuple[Tensor, ...]],
     numbers_per_row: int,
+    members: list[int] | None = None,
 ) -> tuple[FloatArray, ...]:
     """Apply a function of the latent moments to all rows and join the results."""
     with torch.no_grad():
         parts = [
-            tuple(t.to(torch.float64).cpu().numpy() for t in function(F, s2))
-            for _, F, s2 in latent_blocks(model, X, numbers_per_row)
+            tuple(t.to(torch.float64).cpu().numpy() for t in function(latents))
+            for _, latents in latent_blocks(model, X, numbers_per_row, members)
         ]
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
@@ -280,7 +357,7 @@ def _map_draws(
 def _map(
     model: LoadedModel,
     X: FloatArray,
-    of_moments: Callable[[Tensor, Tensor], tuple[Tensor, ...]],
+    of_moments: Callable[[list[Latents]], tuple[Tensor, ...]],
     of_draws: Callable[[Tensor], tuple[Tensor, ...]],
     numbers_per_class: int,
 ) -> tuple[FloatArray, ...]:
@@ -293,9 +370,9 @@ def _map(
 def _one(
     model: LoadedModel,
     X: FloatArray,
-    of_moments: Callable[[Tensor, Tensor], Tensor],
+    of_moments: Callable[[list[Latents]], Tensor],
     of_draws: Callable[[Tensor], Tensor],
     numbers_per_class: int,
 ) -> FloatArray:
     """The same for functions with a single result."""
-    return _map(model, X, lambda F, s2: (of_moments(F, s2),), lambda f: (of_draws(f),), numbers_per_class)[0]
+    return _map(model, X, lambda at: (of_moments(at),), lambda f: (of_draws(f),), numbers_per_class)[0]

@@ -20,8 +20,8 @@ class BayesianSVC(AddsRows, LatentClassifier):
 
     Gaussian-process decision functions under the Crammer-Singer hinge, read
     as a pseudo-likelihood, with inducing points and variational inference
-    (Wistuba and Rawat, 2018). Inputs are standardised inside; nothing needs
-    tuning. Two classes are described by one function of their difference.
+    (Wistuba and Rawat, 2018), beside a softmax on the same kernel. Inputs are
+    standardised inside; nothing needs tuning. Two classes are described by one function of their difference.
 
     Parameters
     ----------
@@ -58,6 +58,12 @@ class BayesianSVC(AddsRows, LatentClassifier):
         more than 100 000 distinct ones or fewer than 32, more than 100
         classes, and with inference "ecm" or "slice", there is no such part.
         Predictions search the training rows and take several times as long.
+    committee : bool, default=True
+        Add a softmax likelihood with latent functions of its own, on the same
+        kernel and inducing points; class probabilities are a mixture with
+        weights from leave-one-out (section 11 of the theory). The hinge is
+        better where classes are apart, the softmax where they overlap. With exact rivals and
+        inference "coordinate" or "natural"; elsewhere, and with False, the hinge is alone.
     learning_rate : float or "auto", default="auto"
         Adam's rate for kernel parameters, and for everything with
         ``inference="adam"``.
@@ -126,8 +132,10 @@ class BayesianSVC(AddsRows, LatentClassifier):
         own; their leave-one-out probabilities are unreliable.
     temperature_, spread_ : float
     offset_ : ndarray of shape (n_classes,)
-        How latents become class probabilities: E[softmax(T (f + offset))] with
+        How the hinge's latents become class probabilities: E[softmax(T (f + offset))] with
         the latent variances multiplied by the spread, fitted by leave-one-out.
+    member_weights_ : dict of str to float
+        Weights of the members, "hinge" and "softmax", in class probabilities.
     local_part_ : LocalPart or None
         The correction by neighbouring rows; None unless leave-one-out improves with it.
     feature_relevance_ : ndarray of shape (n_features,)
@@ -168,6 +176,7 @@ class BayesianSVC(AddsRows, LatentClassifier):
         rivals: str = "auto",
         hyperparameters: str = "blend",
         local: bool = True,
+        committee: bool = True,
         learning_rate: float | str = "auto",
         batch_size: int | None = None,
         max_iter: int | str = "auto",
@@ -189,6 +198,7 @@ class BayesianSVC(AddsRows, LatentClassifier):
         self.rivals = rivals
         self.hyperparameters = hyperparameters
         self.local = local
+        self.committee = committee
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_iter = max_iter
@@ -201,6 +211,10 @@ class BayesianSVC(AddsRows, LatentClassifier):
         self.random_state = random_state
         self.verbose = verbose
         self.warm_start = warm_start
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Models of versions without committees have one member."""
+        super().__setstate__({"committee": False} | state)
 
     @classmethod
     def paper(cls, **overrides: Any) -> Self:
@@ -221,12 +235,19 @@ class BayesianSVC(AddsRows, LatentClassifier):
             "rivals": "mean",
             "hyperparameters": "elbo",
             "local": False,
+            "committee": False,
             "learning_rate": PAPER_RATE,
             "batch_size": defaults.BATCH_SIZE,
             "max_iter": PAPER_EPOCHS,
             "tol": 0.0,
         }
         return cls(**{**recipe, **overrides})
+
+    @property
+    def member_weights_(self) -> dict[str, float]:
+        """Weights of the members of the committee in class probabilities; they sum to one."""
+        members = zip(("hinge", "softmax"), self.model_.calibration, strict=False)
+        return {name: calibration.weight for name, calibration in members}
 
     @property
     def local_part_(self) -> LocalPart | None:
@@ -244,8 +265,12 @@ class BayesianSVC(AddsRows, LatentClassifier):
         if n_classes == 2:  # the one function is the difference of two: kernel 2k (eq. 7.1)
             kernel = Scaled(kernel, 2.0)
         single = defaults.worth_single(n_rows, min(n_inducing, n_rows))
-        member = train.crammer_singer(n_classes, rivals, seed, single)
-        return resolve_options(self, member, kernel, n_inducing, chosen_inference(self), seed)
+        inference = chosen_inference(self)
+        if self.committee and rivals == "exact" and inference[0] in ("coordinate", "natural"):
+            member = train.committee(n_classes, single)
+        else:
+            member = train.crammer_singer(n_classes, rivals, seed, single)
+        return resolve_options(self, member, kernel, n_inducing, inference, seed)
 
 
 # --- Constructor and fitting of the estimators built on the binary hinge.

@@ -136,19 +136,20 @@ def _of_all_classes(model: LoadedModel, X: FloatArray) -> Iterator[tuple[slice, 
 
 
 def _has_bound(model: LoadedModel) -> bool:
-    """Whether class probabilities are a softmax of independent Gaussian latents of this model's q."""
+    """Whether class probabilities are the softmax of independent Gaussian latents of this model's q."""
     return (
         model.draws is None
         and model.local is None
         and model.model.likelihood is None
         and not model.model.pooled
+        and len(model.model.calibration) == 1
     )
 
 
 def _among_candidates(model: LoadedModel, X: FloatArray, k: int, n_candidates: int) -> _Best:
     """The k most probable of the candidates of each row, and what all others have at most (eq. 6.12)."""
     A, residual = model.features(model.rows(X))
-    T, spread = model.model.temperature, model.model.spread
+    T, spread = model.model.calibration[0].temperature, model.model.calibration[0].spread
     root, factor = (torch.as_tensor(a).to(A) for a in model.model.envelope)
     mean_variance = (A @ root).square().sum(1) + residual
     deviation = T * (spread * (1.0 + _ROUNDING) * mean_variance).sqrt()
@@ -166,7 +167,8 @@ def _candidates(
 ) -> Candidates:
     """The candidates of rows with largest deviations of their own."""
     n = A.shape[0]
-    offset = torch.as_tensor(model.model.offset, dtype=A.dtype, device=A.device)
+    calibration = model.model.calibration[0]
+    offset = A.new_tensor(calibration.offset)
     classes = torch.empty(n, n_candidates, dtype=torch.int64, device=A.device)
     mean, rest = A.new_empty(n, n_candidates), A.new_empty(n, N_BOUNDS)
     level = torch.ceil(_LEVELS * deviation.double().log2())
@@ -174,6 +176,6 @@ def _candidates(
     for value in torch.unique(level).tolist():
         growth = largest_growth(factor, 2.0 ** (value / _LEVELS))
         for part in torch.nonzero(level == value)[:, 0].split(size):
-            u = (gaussian.mean(model.q, A[part]) + offset).mul_(model.model.temperature)
+            u = (gaussian.mean(model.q, A[part]) + offset).mul_(calibration.temperature)
             classes[part], mean[part], rest[part] = candidates(u, growth, n_candidates)
     return Candidates(classes, mean, rest)

@@ -69,7 +69,9 @@ def test_rows_that_may_not_be_chosen_are_not():
 def test_the_covariance_is_that_of_joint_draws_at_the_inducing_points(make):
     """Where nothing is left unexplained, draws are joint over rows."""
     X, y = make(60)
-    model = BayesianSVC(n_inducing=60, local=False, hyperparameters="fixed", random_state=0).fit(X, y)
+    model = BayesianSVC(
+        n_inducing=60, local=False, committee=False, hyperparameters="fixed", random_state=0
+    ).fit(X, y)
     covariance = PosteriorCovariance(model, X)
     rows = np.arange(60)
     _, std = model.predict_latent(X)
@@ -85,7 +87,7 @@ def test_the_covariance_is_that_of_joint_draws_at_the_inducing_points(make):
 
 def test_the_covariance_knows_what_inducing_points_leave_unexplained():
     X, y = blobs(80)
-    model = BayesianSVC(n_inducing=4, local=False, random_state=0).fit(X, y)
+    model = BayesianSVC(n_inducing=4, local=False, committee=False, random_state=0).fit(X, y)
     twice = np.concatenate([X[:3], X[:3]])
     covariance = PosteriorCovariance(model, twice)
     np.testing.assert_allclose(
@@ -95,7 +97,7 @@ def test_the_covariance_knows_what_inducing_points_leave_unexplained():
 
 def test_near_duplicates_do_not_share_a_batch():
     X, y = blobs(60)
-    model = BayesianSVC(local=False, random_state=0).fit(X, y)
+    model = BayesianSVC(local=False, committee=False, random_state=0).fit(X, y)
     spots = np.random.default_rng(0).uniform(-2, 2, (30, 2))
     pool = np.concatenate([spots + 1e-4 * i for i in range(5)])
     rng = np.random.default_rng(0)

@@ -339,14 +339,6 @@ def test_wrong_arguments_are_refused():
         ActiveLearner().start(np.zeros((3, 2)), {7: 1})
 
 
-def test_a_file_of_labels_must_say_which_rows(tmp_path):
-    X, y = moons(30)
-    file = tmp_path / "labels.csv"
-    file.write_text("number,label\n1,2\n")
-    with pytest.raises(ValueError, match="columns row and label"):
-        ActiveLearner(_model()).start(X, first_of_each(y)).run(file, 2)
-
-
 # Slow; what each policy asks for is tested fast.
 @pytest.mark.slow
 def test_variation_ratio_needs_fewer_labels_than_chance():
@@ -382,6 +374,11 @@ def test_files_that_cannot_be_read_say_so(tmp_path):
     (tmp_path / "half.json").write_text('{"format": 2}')
     with pytest.raises(ValueError, match="is an incomplete file"):
         ActiveLearner.load(tmp_path / "half.json", X)
-    (tmp_path / "labels.csv").write_text("row,label\nfirst,1\n")
-    with pytest.raises(ValueError, match="'first'; give whole numbers from 0"):
-        ActiveLearner(_model()).start(X, first_of_each(y)).run(tmp_path / "labels.csv", 1)
+    file, learner = tmp_path / "labels.csv", ActiveLearner(_model()).start(X, first_of_each(y))
+    for content, message in (
+        ("number,label\n1,2\n", "columns row and label"),
+        ("row,label\nfirst,1\n", "'first'; give whole numbers from 0"),
+    ):
+        file.write_text(content)
+        with pytest.raises(ValueError, match=message):
+            learner.run(file, 1)

@@ -100,7 +100,7 @@ def test_best_first_goes_on_while_bounds_leave_doubt():
 def test_screening_a_pool_finds_what_looking_at_every_row_finds(make, n_labelled, n_inducing, monkeypatch):
     X, y = make()
     pool = np.random.default_rng(0).uniform(-3, 3, (3000, 2))
-    model = BayesianSVC(n_inducing=n_inducing, local=False, random_state=0).fit(
+    model = BayesianSVC(n_inducing=n_inducing, local=False, committee=False, random_state=0).fit(
         X[:n_labelled], y[:n_labelled]
     )
     assert can_screen(model)
@@ -121,7 +121,7 @@ def test_screening_a_pool_finds_what_looking_at_every_row_finds(make, n_labelled
 def test_screening_looks_closely_at_few_rows(monkeypatch):
     X, y = blobs()
     pool = np.random.default_rng(0).uniform(-3, 3, (20_000, 2))
-    model = BayesianSVC(n_inducing=16, local=False, random_state=0).fit(X, y)
+    model = BayesianSVC(n_inducing=16, local=False, committee=False, random_state=0).fit(X, y)
     looked_at = []
     plain = BayesianSVC.variation_ratio
 
@@ -138,7 +138,7 @@ def test_screening_with_points_that_all_but_coincide():
     """Single precision would have no digits left there."""
     X, y = blobs()
     X = np.concatenate([X[:40], X[:40] + 1e-6])
-    model = BayesianSVC(n_inducing=80, local=False, hyperparameters="fixed", random_state=0)
+    model = BayesianSVC(80, local=False, committee=False, hyperparameters="fixed", random_state=0)
     model.fit(X, np.concatenate([y[:40], y[:40]]))
     pool = np.random.default_rng(0).uniform(-3, 3, (2000, 2))
     _, ratios = screened(model, pool, 4)
@@ -147,7 +147,7 @@ def test_screening_with_points_that_all_but_coincide():
 
 def test_models_with_draws_or_a_local_part_are_not_screened():
     X, y = moons(20)
-    fitted = BayesianSVC(local=False, hyperparameters="fixed", random_state=0).fit(X, y)
+    fitted = BayesianSVC(local=False, committee=False, hyperparameters="fixed", random_state=0).fit(X, y)
     plain = fitted.model_
     assert can_screen(fitted)
     fitted.model_ = replace(plain, draws=np.zeros((3, *plain.m.shape)))
@@ -165,7 +165,9 @@ def test_a_large_pool_is_asked_what_a_look_at_every_row_would_ask(policy, make, 
     pool = np.random.default_rng(0).uniform(-3, 3, (8000, 2))
     eligible = np.random.default_rng(1).random(8000) < 0.9
     for n_labelled in (8, 40):
-        model = BayesianSVC(n_inducing=16, local=False, random_state=0).fit(X[:n_labelled], y[:n_labelled])
+        model = BayesianSVC(n_inducing=16, local=False, committee=False, random_state=0).fit(
+            X[:n_labelled], y[:n_labelled]
+        )
         monkeypatch.setattr("bayesvm.active._rules.PROMISING", 10**6)
         slow = RULES[policy].choose(model, pool, 3, eligible, np.random.default_rng(0))
         monkeypatch.setattr("bayesvm.active._rules.PROMISING", 500)
@@ -182,7 +184,7 @@ def test_a_large_pool_is_asked_what_a_look_at_every_row_would_ask(policy, make, 
 def test_threads_change_nothing(monkeypatch):
     X, y = blobs()
     pool = np.random.default_rng(0).uniform(-3, 3, (5000, 2))
-    model = BayesianSVC(n_inducing=16, local=False, random_state=0).fit(X, y)
+    model = BayesianSVC(n_inducing=16, local=False, committee=False, random_state=0).fit(X, y)
     monkeypatch.setattr("bayesvm.active._shortlist._BLOCK_ROWS", 100)
     monkeypatch.setattr("bayesvm.active._rules.PROMISING", 200)
     before = torch.get_num_threads()

@@ -6,7 +6,13 @@ import torch
 from torch.nn import functional
 
 from bayesvm._core.predictive import log_softmax_pairwise
-from bayesvm.adversarial._model import MixtureOutput, in_double, log_odds_against, log_probabilities
+from bayesvm.adversarial._model import (
+    MixtureOutput,
+    in_double,
+    joined_outputs,
+    log_odds_against,
+    log_probabilities,
+)
 from bayesvm.nn import HeadOutput
 
 
@@ -49,6 +55,29 @@ def test_mixture_is_the_mean_of_its_members():
     assert torch.allclose(output.variation_ratio(), 1.0 - mean.amax(1))
     top = mean.sort(1, descending=True).values
     assert torch.allclose(output.margin(), (top[:, 0] / top[:, 1]).log())
+    within = -(members.exp() * members).sum(2).mean(1)
+    assert torch.allclose(output.mutual_information(), output.entropy() - within)
+    assert MixtureOutput(members[:, :1]).mutual_information().abs().max() < 1e-12
+
+
+def test_doubt_of_a_mixture_is_ordered_where_probabilities_underflow():
+    gaps = torch.tensor([10.0, 100.0, 1000.0, 5000.0])
+    logits = torch.stack([gaps, torch.zeros(4), torch.zeros(4)], 1)[:, None]
+    found = MixtureOutput(torch.log_softmax(logits, 2)).log_variation_ratio()
+    assert torch.allclose(found, np.log(2.0) - gaps - torch.log1p(2.0 * (-gaps).exp()), rtol=1e-5)
+
+
+def test_outputs_of_consecutive_rows_are_joined():
+    mean, variance = moments()
+    whole = HeadOutput(mean, variance, torch.tensor(2.0))
+    parts = [
+        HeadOutput(*part, whole.temperature) for part in zip(mean.split(20), variance.split(20), strict=True)
+    ]
+    joined = joined_outputs(parts)
+    assert torch.equal(joined.mean, mean)
+    assert torch.equal(joined.variance, variance)
+    assert joined.temperature is whole.temperature
+    assert torch.equal(joined_outputs(mean.split(7)), mean)
 
 
 def test_log_odds_are_those_of_the_probabilities():

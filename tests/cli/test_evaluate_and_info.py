@@ -45,16 +45,17 @@ def test_evaluate(bayesvm, model, workshop):
     assert facts["notes"] == []
 
 
-def test_evaluate_says_which_rates_the_held_out_rows_are_too_few_for(bayesvm, model, workshop):
-    """One error in twenty is the usual rate; the 24 rows held out do not support it."""
+def test_evaluate_says_which_rates_the_rows_are_too_few_for(bayesvm, model, workshop):
+    """The 118 rows of the fit, each left out, do not support one error in a hundred."""
     why = (
-        "at least 45 rows to judge by, so no row is answered; the smallest rate that 24 can promise is 0.0915"
+        "at least 230 rows to judge by, so no row is answered; the smallest rate that 118 can promise is 0.01"
     )
-    answer = bayesvm("evaluate", model, workshop / "new.csv")
-    assert re.search(r"answers at 5 % error +none", answer.out)
+    one_percent = ("evaluate", model, workshop / "new.csv", "--abstain", 0.01)
+    answer = bayesvm(*one_percent)
+    assert re.search(r"answers at 1 % error +none", answer.out)
     assert why in answer.err
-    facts = bayesvm("evaluate", model, workshop / "new.csv", "--json").json
-    assert facts["abstention"]["max_error"] == 0.05
+    facts = bayesvm(*one_percent, "--json").json
+    assert facts["abstention"]["max_error"] == 0.01
     assert (facts["abstention"]["threshold"], facts["abstention"]["answered"]) == (None, 0.0)
     assert [why in note for note in facts["notes"]] == [True]
 

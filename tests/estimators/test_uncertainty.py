@@ -59,7 +59,7 @@ def test_variation_ratio_exact_against_sampled(fitted):
 
 def test_binary_variation_ratio_in_closed_form():
     X, y = two_moons()
-    model = BayesianSVC(**FAST).fit(X, y)
+    model = BayesianSVC(committee=False, **FAST).fit(X, y)
     mean, std = model.predict_latent(X)
     z = np.abs(mean[:, 1] - mean[:, 0]) / np.hypot(std[:, 0], std[:, 1])
     assert_allclose(model.variation_ratio(X), norm.sf(z), atol=1e-6)
@@ -70,7 +70,8 @@ def test_binary_variation_ratio_in_closed_form():
 def test_log_variation_ratio_orders_the_tail(n_classes):
     # Weights make the posterior so sharp that the plain ratio vanishes.
     X, y = make_blobs(80, centers=n_classes, n_features=2, cluster_std=0.3, random_state=3)
-    model = BayesianSVC(kernel="linear", tol=0.0, **FAST).fit(X, y, sample_weight=np.full(80, 1000.0))
+    options = {"kernel": "linear", "tol": 0.0, "committee": False, **FAST}
+    model = BayesianSVC(**options).fit(X, y, sample_weight=np.full(80, 1000.0))
     ray = np.array([X.mean(0) + r * (X[0] - X.mean(0)) for r in np.linspace(1, 30, 30)])
     ray = ray[model.variation_ratio(ray) == 0]
     assert len(ray) > 10

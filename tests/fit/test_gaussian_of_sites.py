@@ -37,8 +37,8 @@ def test_leave_one_out_of_adam_is_a_posterior_made_without_the_row(rule):
         keep = torch.arange(30) != n
         others = replace(rows, X=rows.X[keep], y=rows.y[keep], weight=rows.weight[keep], key=rows.key[keep])
         _, q = evaluate(others, rule, ascent.q, base, 200).target.posterior(False)
-        torch.testing.assert_close(loo.F[n], gaussian.mean(q, A[n : n + 1])[0])
-        torch.testing.assert_close(loo.s2[n], gaussian.variance(q, A[n : n + 1])[0] + residual[n])
+        torch.testing.assert_close(loo.F[0, n], gaussian.mean(q, A[n : n + 1])[0])
+        torch.testing.assert_close(loo.s2[0, n], gaussian.variance(q, A[n : n + 1])[0] + residual[n])
 
 
 def test_adam_predicts_by_the_largest_mean(blobs):

@@ -91,7 +91,7 @@ def test_the_temperature_is_the_minimum_of_the_log_loss(T):
 
 @pytest.mark.parametrize("spread", [8.0, 1.0])
 def test_the_spread_that_made_the_labels_is_found(spread):
-    F, s2, y = _labelled(2.0, spread, n=40_000)
+    F, s2, y = _labelled(2.0, spread, n=15_000)
     s2 = s2 * (1.0 + 4.0 * (uniform(len(s2), 1, seed=5, low=0.0, high=1.0) > 0.5))
     y = torch.multinomial(expected_softmax(F, spread * s2, 2.0), 1, generator=generator(3))[:, 0]
     found = _calibrated(F, s2, y)

@@ -1,4 +1,3 @@
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -59,10 +58,3 @@ def test_early_error_does_not_set_the_scale():
     display = CoverageDisplay.from_predictions(y, np.stack([top, 1 - top], 1))
     assert display.line_.get_ydata()[0] == 0.0
     assert display.ax_.get_ylim()[0] > 70
-
-
-def test_draws_into_given_axes():
-    fig, axes = plt.subplots(1, 2)
-    display = CoverageDisplay.from_predictions(Y, PROBA, ax=axes[0])
-    assert display.ax_ is axes[0]
-    assert display.figure_ is fig

@@ -1,4 +1,3 @@
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -123,14 +122,6 @@ def test_many_classes_get_distinct_colours(plane):
 
     for n in (2, 7, 8, 30):
         assert len({to_rgb(color) for color in class_colors(n)}) == n
-
-
-def test_draws_into_given_axes(plane):
-    model, X, y = plane
-    fig, axes = plt.subplots(1, 2)
-    display = DecisionRegionDisplay.from_estimator(model, X, y, grid_resolution=6, ax=axes[0])
-    assert display.ax_ is axes[0]
-    assert display.figure_ is fig
 
 
 def test_grid_of_an_array():

@@ -1,4 +1,3 @@
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline
@@ -46,13 +45,6 @@ def test_arrays_get_numbers_and_names_can_be_given(iris):
     assert set(labels(FeatureRelevanceDisplay.from_estimator(model))) == {f"feature {i}" for i in range(4)}
     named = FeatureRelevanceDisplay.from_estimator(model, feature_names=list("wxyz"))
     assert set(labels(named)) == set("wxyz")
-
-
-def test_draws_into_given_axes():
-    fig, axes = plt.subplots(1, 2)
-    display = FeatureRelevanceDisplay([0.5, 0.5]).plot(axes[0])
-    assert display.ax_ is axes[0]
-    assert display.figure_ is fig
 
 
 def test_says_what_is_wrong():

@@ -1,4 +1,3 @@
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -41,22 +40,15 @@ def test_counts_are_written_above_their_bars():
     assert [text.get_text() for text in display.counts_ax_.texts] == ["", "", "1", "1", "3"]
 
 
-def test_from_estimator_judges_its_probabilities(fitted, held_out):
+@pytest.mark.parametrize("model", [None, LogisticRegression(max_iter=1000)], ids=["ours", "another"])
+def test_from_estimator_judges_its_probabilities(fitted, iris, held_out, model):
     X, y = held_out
-    display = ReliabilityDisplay.from_estimator(fitted, X, y)
-    expected = expected_calibration_error(y, fitted.predict_proba(X), labels=fitted.classes_)
-    assert display.expected_calibration_error == pytest.approx(expected)
-    assert display.name == "BayesianSVC"
-    assert display.curve.counts.sum() == len(y)
-
-
-def test_any_classifier_works(iris):
-    X, y = iris
-    model = LogisticRegression(max_iter=1000).fit(X, y)
+    model = fitted if model is None else model.fit(*iris)
     display = ReliabilityDisplay.from_estimator(model, X, y)
-    assert display.expected_calibration_error == pytest.approx(
-        expected_calibration_error(y, model.predict_proba(X))
-    )
+    expected = expected_calibration_error(y, model.predict_proba(X), labels=model.classes_)
+    assert display.expected_calibration_error == pytest.approx(expected)
+    assert display.name == type(model).__name__
+    assert display.curve.counts.sum() == len(y)
 
 
 def test_leave_one_out_uses_the_training_labels(fitted, iris):
@@ -86,15 +78,6 @@ def test_leave_one_out_needs_a_model_that_has_it(iris):
     model = LogisticRegression(max_iter=1000).fit(X, y)
     with pytest.raises(TypeError, match="LogisticRegression has no loo_proba_"):
         ReliabilityDisplay.from_leave_one_out(model, y)
-
-
-def test_draws_into_given_axes():
-    fig, axes = plt.subplots(1, 2)
-    display = ReliabilityDisplay.from_predictions(Y, PROBA, ax=axes[1])
-    assert display.ax_ is axes[1]
-    assert display.figure_ is fig
-    assert not axes[0].lines
-    fig.canvas.draw()
 
 
 def test_weight_two_draws_the_row_twice():

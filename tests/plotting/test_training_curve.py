@@ -1,4 +1,3 @@
-import matplotlib.pyplot as plt
 import numpy as np
 
 from bayesvm import BayesianSVC
@@ -21,12 +20,3 @@ def test_a_fixed_kernel_leaves_one_panel(iris):
     assert len(display.lines_) == 1
     assert display.axes_ == [display.ax_]
     np.testing.assert_array_equal(display.lines_[0].get_ydata(), model.elbo_curve_)
-
-
-def test_draws_into_given_axes():
-    fig, axes = plt.subplots(1, 2)
-    display = TrainingCurveDisplay([-3.0, -2.0], [-9.0, -5.0, -4.0]).plot(axes[1])
-    assert display.ax_ is axes[1]
-    assert display.figure_ is fig
-    assert all(panel in axes[1].child_axes for panel in display.axes_)
-    fig.canvas.draw()

@@ -242,7 +242,7 @@ def test_hundreds_of_classes_are_cut(nothing_held_out):
 
 
 def test_abstention_tells_what_the_model_would_do(right_from):
-    penguins, _, threshold = right_from(0.7, 0.9)
+    penguins, threshold = right_from(0.8)
     section = abstention_section(penguins, 0.05)
     kept = penguins.leave_one_out.proba.max(1) >= threshold
     assert 0 < kept.sum() < len(kept)

@@ -15,8 +15,8 @@ from bayesvm.tables._kinds import (
     as_text,
     check_plain,
     date_style,
-    find_kind,
     is_ambiguous,
+    recognise,
 )
 
 DAY = datetime.date(2024, 5, 7)
@@ -65,7 +65,7 @@ def test_kinds(name):
     values, kind = COLUMNS[name]
     column = pd.Series(values)
     check_plain(column)
-    assert find_kind(column) == kind
+    assert recognise(column)[0] == kind
 
 
 DATES = {
@@ -96,7 +96,7 @@ def test_dates_in_many_styles(written):
         dates = dates.dt.floor("min")
     text = dates.dt.strftime(written).astype(object)
     text[3], text[4] = None, "n/a"
-    assert find_kind(text) == "date"
+    assert recognise(text)[0] == "date"
     assert date_style(as_text(text)) == (DATES[written] or written)
     back = as_kind(text, "date", date_style(as_text(text)))
     assert back.isna().tolist() == [i in (3, 4) for i in range(60)]
@@ -190,7 +190,7 @@ def test_complex_numbers_and_arrow_lists_are_refused():
 def test_conversion_looks_at_one_value_at_a_time(name):
     """So that a prediction cannot depend on the other rows of its table."""
     column = pd.Series(COLUMNS[name][0])
-    kind = find_kind(column)
+    kind = recognise(column)[0]
     together = as_kind(column, kind, "ISO8601")
     alone = pd.concat([as_kind(column.iloc[[i]], kind, "ISO8601") for i in range(len(column))])
     pd.testing.assert_series_equal(alone, together)

@@ -66,7 +66,7 @@ def test_abstention(unsure, new, max_error):
     ("max_error", "why"),
     [
         (0.01, r"takes at least 230 rows to judge by.* that 120 can promise is 0\.0191"),
-        (0.1, "of the 120 training rows, left out, too many are answered wrongly"),
+        (0.1, "of the 120 rows it would rest on too many are answered wrongly"),
     ],
 )
 def test_a_rate_that_the_rows_do_not_support_leaves_every_row_to_a_person(unsure, new, max_error, why):

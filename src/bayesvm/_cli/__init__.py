@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return status
     except BrokenPipeError:
-        # The reader has what it wanted; leave nothing for Python to flush at exit.
+        # The reader has closed the pipe; leave nothing for Python to flush at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except KeyboardInterrupt:

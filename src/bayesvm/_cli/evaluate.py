@@ -108,10 +108,7 @@ def _facts(loaded: ModelFile) -> dict[str, Any]:
         "features": model.n_features_in_,
         "inducing_points": len(model.inducing_points_),
         "kernel": str(model.kernel),
-        "leave_one_out": {
-            "accuracy": _number(model.loo_score_),
-            "log_loss": _number(model.loo_log_loss_),
-        },
+        "leave_one_out": {"accuracy": model.loo_score_, "log_loss": model.loo_log_loss_},
         "interrupted": bool(model.interrupted_),
     }
     if columns is not None:
@@ -125,11 +122,6 @@ def _facts(loaded: ModelFile) -> dict[str, Any]:
             "versions": columns.versions_,
         }
     return facts
-
-
-def _number(x: float) -> float | None:
-    """JSON has no NaN."""
-    return x if math.isfinite(x) else None
 
 
 def _origin(loaded: ModelFile) -> list[Row]:
@@ -152,10 +144,10 @@ def _fit(loaded: ModelFile) -> list[Row]:
         accuracy = interval(**figures["accuracy"], rows=figures["rows"], share=True)
         log_loss = interval(**figures["log_loss"], rows=figures["rows"])
         rows.append(("held out", f"accuracy {accuracy}, log-loss {log_loss}"))
-    foretold = math.isfinite(model.loo_score_)
+    known = math.isfinite(model.loo_score_)
     loo = f"accuracy {percent(model.loo_score_)}, log-loss {model.loo_log_loss_:.3f}"
     rows += [
-        ("leave-one-out", loo if foretold else "none: training ended too far from the optimum"),
+        ("leave-one-out", loo if known else "none: training ended too far from the optimum"),
         ("kernel", str(model.kernel)),
         ("features", str(model.n_features_in_)),
         ("inducing points", str(len(model.inducing_points_))),

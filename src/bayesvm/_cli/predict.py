@@ -97,7 +97,7 @@ def _records(predictions: Iterable[pandas.DataFrame]) -> Iterator[dict[str, Any]
 def _predictions(
     estimator: Any, rows: TableBlocks, abstain: float | None, keep: bool
 ) -> Iterator[pandas.DataFrame]:
-    """Row numbers, the user's columns if wanted, and the predictions, block by block."""
+    """Row numbers, with ``keep`` the columns of the table, and the predictions, block by block."""
     import numpy as np
     import pandas as pd
 

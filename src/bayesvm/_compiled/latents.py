@@ -36,19 +36,19 @@ class FoldedPosterior(Brief):
     added : ndarray of shape (V, P, r') or None
         Directions in which the posterior is wider than the prior; only
         likelihoods that are not log-concave make any.
-    factor : float
+    factor : ndarray of shape (V,)
         On prior variances.
     """
 
     alpha: Array
     removed: Array
     added: Array | None
-    factor: float
+    factor: Array
 
     def __call__(self, k: Array, prior: Array) -> tuple[Array, Array]:
         """Means (n, J) and variances (n, V) from covariances (n, P) and prior variances (n,) or ()."""
         F = product(k.astype(np.float64, copy=False), self.alpha)
-        s2 = np.asarray(self.factor * prior).reshape(-1, 1) - _squares(k, self.removed)
+        s2 = np.asarray(prior).reshape(-1, 1) * self.factor - _squares(k, self.removed)
         if self.added is not None:
             s2 += _squares(k, self.added)
         return F, np.maximum(s2, 0.0, out=s2)
@@ -221,6 +221,25 @@ class SigmoidAtNodes(Brief):
             result[rows, 1] = np.multiply(odds, first, out=odds) @ self.weight
         result /= np.add.reduce(result, 1, keepdims=True)
         return result
+
+
+@dataclass(frozen=True, repr=False)
+class CommitteeReadout(Brief):
+    """The members of a committee, whose latent functions stand side by side (eq. 11.2).
+
+    Attributes
+    ----------
+    members : tuple of Readout
+    weights : tuple of float
+    """
+
+    members: tuple[Readout, ...]
+    weights: tuple[float, ...]
+
+    def __call__(self, F: Array, s2: Array) -> Array:
+        n = len(self.members)
+        parts = zip(self.members, self.weights, np.hsplit(F, n), np.hsplit(s2, n), strict=True)
+        return np.add.reduce([weight * member(mean, var) for member, weight, mean, var in parts])
 
 
 @dataclass(frozen=True)

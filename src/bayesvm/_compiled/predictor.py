@@ -222,6 +222,7 @@ def _types() -> tuple[type, ...]:
         kernels.SumOfTerms,
         kernels.TorchTerm,
         latents.ExpectedSoftmax,
+        latents.CommitteeReadout,
         latents.OwnProbabilities,
         latents.SigmoidAtNodes,
     )

@@ -54,11 +54,24 @@ class Deviations:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Class probabilities are E softmax(T (f + offset)), with Var f multiplied by the spread."""
+    """Class probabilities are E softmax(T (f + offset)), with Var f multiplied by the spread.
+
+    Of a committee each member has its own, with its weight in the mixture (eq. 11.2).
+    """
 
     temperature: float
     spread: float
     offset: tuple[float, ...]
+    weight: float = 1.0
+
+    @classmethod
+    def none(cls, n_classes: int) -> Calibration:
+        """The softmax of the latents as they are."""
+        return cls(1.0, 1.0, (0.0,) * n_classes)
+
+    def of(self, F: Tensor, s2: Tensor) -> tuple[Tensor, Tensor, float]:
+        """Means, variances and temperature of calibrated latents, as ``expected_softmax`` takes them."""
+        return F + F.new_tensor(self.offset), self.spread * s2, self.temperature
 
 
 def loss_curve(
@@ -376,3 +389,35 @@ def _best_temperature(F: Tensor, s2: Tensor, y: Tensor, ends: tuple[float, float
         middle = float(log_T[losses <= losses.min() + slack].min())
         low, high = max(ends[0], middle - width), min(ends[1], middle + width)
     return _Found(middle, float(losses.min()))
+
+
+# --- Weights of the members of a committee, from the probabilities that they give to labels left out.
+
+
+# Rows that the prior is worth: equal weights, until the rows say otherwise.
+_PRIOR_ROWS = 1.0
+_WEIGHT_STEPS = 200
+# A member with less than this share costs more time than it is worth.
+_LEAST_WEIGHT = 0.05
+
+
+def member_weights(proba: Tensor, weight: Tensor) -> Tensor:
+    r"""Weights w of the mixture sum_m w_m p_m of greatest left-out likelihood, shape (M,) (eq. 11.3).
+
+    Expectation-maximisation with a Dirichlet prior; members of little weight are dropped.
+
+    Parameters
+    ----------
+    proba : Tensor of shape (M, N)
+        What each member without a row gives to its label.
+    weight : Tensor of shape (N,)
+    """
+    M = proba.shape[0]
+    proba, weight = proba.double().clamp_min(torch.finfo(torch.float64).tiny), weight.double()
+    w = proba.new_full((M,), 1.0 / M)
+    for _ in range(_WEIGHT_STEPS if M > 1 else 0):
+        share = w[:, None] * proba
+        w = (share / share.sum(0)) @ weight + _PRIOR_ROWS / M
+        w = w / w.sum()
+    w = torch.where(w < _LEAST_WEIGHT, 0.0, w)
+    return w / w.sum()

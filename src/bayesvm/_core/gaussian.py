@@ -91,14 +91,15 @@ def rooted(precision: Tensor, linear: Tensor) -> Gaussian:
     return Gaussian((T @ (T.mT @ linear.unsqueeze(-1))).squeeze(-1), R, T)
 
 
-def centred(q: Gaussian) -> Gaussian:
-    """Remove the part of the means common to all classes (eq. 3.5).
+def centred(q: Gaussian, n_members: int = 1) -> Gaussian:
+    """Remove the part of the means common to all classes, for each member of a committee (eq. 3.5).
 
     The likelihood sees differences only, so this changes nothing but the KL, which falls.
     """
-    if q.m.shape[0] == 1:
+    if q.m.shape[0] == n_members:
         return q
-    return Gaussian(q.m - q.m.mean(0, keepdim=True), q.R, q.T)
+    m = q.m.unflatten(0, (n_members, -1))
+    return Gaussian((m - m.mean(1, keepdim=True)).flatten(0, 1), q.R, q.T)
 
 
 def mean(q: Gaussian, A: Tensor) -> Tensor:
@@ -200,12 +201,15 @@ class Natural(NamedTuple):
             torch.lerp(self.precision, other.precision, rho), torch.lerp(self.linear, other.linear, rho)
         )
 
-    def posterior(self, centre: bool) -> tuple[Natural, Gaussian]:
-        """The Gaussian, centred if asked, with its natural parameters (eqs. 3.1, 3.5)."""
+    def posterior(self, centre: int = 0) -> tuple[Natural, Gaussian]:
+        """The Gaussian with its natural parameters (eqs. 3.1, 3.5).
+
+        ``centre`` is how many members have their means centred; zero, or False: none.
+        """
         q = rooted(self.precision, self.linear)
         if not centre:
             return self, q
-        q = centred(q)
+        q = centred(q, int(centre))
         return Natural(self.precision, (self.precision @ q.m.unsqueeze(-1)).squeeze(-1)), q
 
     def carried(self, cross: Tensor, L_old: Tensor, L_new: Tensor) -> Natural:

@@ -55,12 +55,14 @@ RIDGE_PRECISION = 0.5
 _RIDGE_MARGIN = 2.0
 
 
-def ridge_target(y: Tensor, n_latents: int, centred: bool, like: Tensor) -> Tensor:
-    """Targets of the latents, shape (N, C) (eq. 3.6).
+def ridge_target(y: Tensor, n_latents: int, centred: bool, like: Tensor, n_members: int = 1) -> Tensor:
+    """Targets of the latents, shape (N, J) (eq. 3.6), the same for every member of a committee.
 
     One-hot and centred over the classes where only differences of latents
     matter; else -1 and 1.
     """
+    if n_members > 1:
+        return ridge_target(y, n_latents // n_members, centred, like).repeat(1, n_members)
     if n_latents == 1:
         return (2 * y - 1).to(like.dtype)[:, None]
     low, high = -1.0, 1.0

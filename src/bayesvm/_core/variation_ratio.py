@@ -41,7 +41,22 @@ def variation_ratio(F: Tensor, s2: Tensor) -> Tensor:
 
 
 def log_variation_ratio(F: Tensor, s2: Tensor) -> Tensor:
-    r"""Log of the probability that any rival exceeds the favourite c (eq. 6.3).
+    """Log of the probability that any rival exceeds the favourite, shape (N,) (eq. 6.3)."""
+    P = argmax_probability(F, s2)
+    most, own = P.max(1)
+    return log_not_largest(F, s2, own[:, None], most)
+
+
+def log_not_largest(F: Tensor, s2: Tensor, own: Tensor, P: Tensor) -> Tensor:
+    """Log of the probability that class ``own`` (N, 1) is not the largest, given P (N,) that it is."""
+    log_p = torch.log1p(-P.clamp_max(_LARGEST_PROBABILITY))
+    for rows in _blocks_of(P > 0.5, 1):  # elsewhere nothing is lost by the subtraction
+        log_p[rows] = _log_tail(F[rows], s2[rows].sqrt(), own[rows])
+    return log_p
+
+
+def _log_tail(F: Tensor, s: Tensor, own: Tensor) -> Tensor:
+    r"""The same by its own integral, for a class c that is probably the largest (eq. 6.3).
 
     .. math:: \log \int N(f; F_c, s_c^2) \left[ 1 - \prod_{j \ne c} \Phi((f - F_j) / s_j) \right] df
 
@@ -49,8 +64,6 @@ def log_variation_ratio(F: Tensor, s2: Tensor) -> Tensor:
     ordered where the ratio itself is zero. A trapezoid rule where few nodes
     resolve it, else panels.
     """
-    s = s2.sqrt()
-    own = argmax_probability(F, s2).argmax(1, keepdim=True)
     where = _where_rivals_win(F, s, own)
     spacing = (where.upper - where.lower) / (_TAIL_NODES - 1)
     grid = torch.arange(_TAIL_NODES, dtype=F.dtype, device=F.device)

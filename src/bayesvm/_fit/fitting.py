@@ -83,7 +83,8 @@ def fitted_attributes(
     mean_decides = options.mean_decides
     # Draws and modes have no sites to go on from, and others did not quite come from theirs.
     from_sites = ascent.chains is None and not METHODS[options.inference].mean_decides
-    local = fit_local(trained.rows, ascent) if options.local and from_sites and complete else None
+    may_be_local = options.local and from_sites and complete
+    local = fit_local(trained.rows, ascent, trained.n_members) if may_be_local else None
     summary = summarise(trained, mean_decides, options.class_likelihood, local)
     model = as_model(trained, scaler, summary.calibration, mean_decides, options.class_likelihood, local)
     return {

@@ -10,11 +10,17 @@ import torch
 from torch import Tensor
 
 from bayesvm._core import gaussian
-from bayesvm._core.calibration import FEWEST_OF_CLASS, Calibration, Deviations, fit_calibration
+from bayesvm._core.calibration import (
+    FEWEST_OF_CLASS,
+    Calibration,
+    Deviations,
+    fit_calibration,
+    member_weights,
+)
 from bayesvm._core.chains import RELIABLE_SHAPE, Chains, resampled, smoothed_weights
 from bayesvm._core.grouping import grouped_pairs
 from bayesvm._core.likelihoods import ProperLikelihood
-from bayesvm._core.likelihoods.base import per_class_latents, per_class_moments
+from bayesvm._core.likelihoods.base import per_class_latents, per_class_moments, per_member_moments
 from bayesvm._core.predictive import expected_softmax, normal_nodes, softmax_of_draws
 from bayesvm._core.sites import MIN_REMAINING, Cavity, cavity
 from bayesvm._fit import defaults
@@ -39,22 +45,23 @@ class ShortClasses:
     ----------
     mass : Tensor of shape (C,)
         Weights of the classes.
-    lost : Tensor of shape (C, P)
-        What the means of each class owe to the rows of that class.
+    lost : Tensor of shape (J, P)
+        What the means of each class owe to the rows of that class, for every member of a committee.
     """
 
     mass: Tensor
     lost: Tensor
 
     def on_equal_terms(self, F: Tensor, block: Block, part: Tensor) -> Tensor:
-        """Means without the row, (N, C), where the rivals of a short class lose the share that it lost."""
+        """Means without the row, (N, J), where the rivals of a short class lose the share that it lost."""
         share = part / self.mass[block.y]
         share = torch.where(self.mass[block.y] < defaults.SHORT_CLASS, share, 0.0)[:, None]
         loss = (block.features.A @ self.lost.mT).mul_(share)
-        return F - loss.scatter_(1, block.y[:, None], 0.0)
+        own = torch.arange(0, loss.shape[1], len(self.mass), device=loss.device) + block.y[:, None]
+        return F - loss.scatter_(1, own, 0.0)
 
 
-def short_classes(rows: TrainingRows, ascent: Ascent) -> ShortClasses | None:
+def short_classes(rows: TrainingRows, ascent: Ascent, n_members: int = 1) -> ShortClasses | None:
     """What classes owe to their rows (eq. 5.8); None unless classes of few rows have most of the weight.
 
     A few such classes among larger ones change little in the sums over all
@@ -65,24 +72,26 @@ def short_classes(rows: TrainingRows, ascent: Ascent) -> ShortClasses | None:
     rows : TrainingRows
         All rows of the fit.
     ascent : Ascent
+    n_members : int
     """
     q, sites = ascent.own, ascent.sites
     C = rows.n_classes
     mass = rows.weight.new_zeros(C).index_add_(0, rows.y, rows.weight)
     short = mass[rows.y] < defaults.SHORT_CLASS
     most = float(rows.weight[short].sum()) > 0.5 * float(rows.weight.sum())
-    if ascent.chains is not None or q.m.shape[0] != C or not most:
+    if ascent.chains is not None or q.m.shape[0] != n_members * C or not most:
         return None
     pull = torch.zeros_like(q.m)
     with torch.no_grad():
         roots = gaussian.roots(q)
         for block in rows.blocks(OneRival(sampled=False).block_rows(q)):
-            A, y = block.features.A, block.y[:, None]
-            F, V = grouped_pairs(A, y, C).moments(roots)
-            W, G = _own(sites, block.rows, y)
-            unit = rows.unit[block.rows, None]
-            slope = block.weight[:, None] * (G - W * F) / (1.0 - unit * W * V).clamp_min(MIN_REMAINING)
-            pull.index_add_(0, block.y, slope * A)
+            A, unit = block.features.A, rows.unit[block.rows, None]
+            for own in range(0, n_members * C, C):
+                y = own + block.y
+                F, V = grouped_pairs(A, y[:, None], n_members * C).moments(roots)
+                W, G = _own(sites, block.rows, y[:, None])
+                slope = block.weight[:, None] * (G - W * F) / (1.0 - unit * W * V).clamp_min(MIN_REMAINING)
+                pull.index_add_(0, y, slope * A)
         lost = torch.cholesky_solve(pull.unsqueeze(-1), q.R).squeeze(-1)
     return ShortClasses(mass, lost)
 
@@ -111,7 +120,8 @@ class LeaveOneOut:
 
     Attributes
     ----------
-    F, s2 : Tensor of shape (N, C)
+    F, s2 : Tensor of shape (M, N, C)
+        Of every member of a committee.
     remaining : Tensor of shape (N,)
         What is left of the posterior without the row; zero where that is unknown.
     deviations : Tensor of shape (N, C, S) or None
@@ -129,12 +139,13 @@ def leave_one_out(
     ascent: Ascent,
     local: LoadedLocal | None = None,
     short: ShortClasses | None = None,
+    n_members: int = 1,
 ) -> LeaveOneOut:
     """Leave-one-out moments of all rows, block by block; on equal terms for rows of short classes."""
     with torch.no_grad():
         if ascent.chains is not None:
             return _from_draws(rows, ascent.chains)
-        return _from_sites(rows, ascent, local, short)
+        return _from_sites(rows, ascent, local, short, n_members)
 
 
 def _from_sites(
@@ -142,11 +153,12 @@ def _from_sites(
     ascent: Ascent,
     local: LoadedLocal | None,
     short: ShortClasses | None,
+    n_members: int,
 ) -> LeaveOneOut:
     """In closed form (eqs. 5.1, 5.2, 5.8, 5.10, 10.3)."""
     q = ascent.own
     J, P = q.m.shape
-    out = _empty(rows)
+    out = _empty(rows, n_members)
     joint = None if rows.group is None else without_groups(rows, rows.group, ascent)
     for block in rows.blocks(_BLOCK_NUMBERS // (J * max(P, 48))):
         A, residual = block.features
@@ -158,7 +170,8 @@ def _from_sites(
             left = Cavity(*(column[block.rows] for column in joint))
         F = left.F if local is None else left.F + local.mean_without_self(rows, block.rows)
         F = F if short is None else short.on_equal_terms(F, block, unit[:, 0])
-        out.F[block.rows], out.s2[block.rows] = per_class_moments(F, left.V + residual[:, None])
+        s2 = left.V + residual[:, None]
+        out.F[:, block.rows], out.s2[:, block.rows] = per_member_moments(F, s2, n_members)
         out.remaining[block.rows] = left.remaining.amin(1)
     return out
 
@@ -170,8 +183,8 @@ def _from_draws(rows: TrainingRows, chains: Chains) -> LeaveOneOut:
     if rows.group is not None:
         lost = lost.new_zeros(lost.shape[0], int(rows.group.max()) + 1).index_add_(1, rows.group, lost)
     S, _, J = f.shape
-    out = _empty(rows)
-    deviations = out.F.new_empty(*out.F.shape, _RESAMPLED)
+    out = _empty(rows, 1)
+    deviations = out.F.new_empty(*out.F.shape[1:], _RESAMPLED)
     nodes = normal_nodes(_RESAMPLED, J).to(out.F)
     for block in rows.blocks(_BLOCK_NUMBERS // (S * J)):
         which = block.rows if rows.group is None else rows.group[block.rows]
@@ -183,14 +196,14 @@ def _from_draws(rows: TrainingRows, chains: Chains) -> LeaveOneOut:
         if not chains.fitc:  # the residual was left out of the draws
             residual = block.features.residual[:, None]
             V, some = V + residual, some + residual.sqrt() * nodes[:, None, :]
-        out.F[block.rows], out.s2[block.rows] = per_class_moments(F, V.clamp_min(_MIN_VARIANCE))
+        out.F[0, block.rows], out.s2[0, block.rows] = per_class_moments(F, V.clamp_min(_MIN_VARIANCE))
         out.remaining[block.rows] = (shape <= RELIABLE_SHAPE).to(lost.dtype)
         deviations[block.rows] = per_class_latents(some).permute(1, 2, 0)
     return replace(out, deviations=deviations)
 
 
-def _empty(rows: TrainingRows) -> LeaveOneOut:
-    F, s2 = (rows.X.new_empty(len(rows), rows.n_classes) for _ in range(2))
+def _empty(rows: TrainingRows, n_members: int) -> LeaveOneOut:
+    F, s2 = (rows.X.new_empty(n_members, len(rows), rows.n_classes) for _ in range(2))
     return LeaveOneOut(F, s2, rows.X.new_empty(len(rows)))
 
 
@@ -220,7 +233,8 @@ class LeaveOneOutSummary:
         Weighted accuracy and log-loss; NaN where leave-one-out is unavailable.
     gain : Gain
         Of the log-loss over the class frequencies' own; NaN likewise.
-    calibration : Calibration
+    calibration : tuple of Calibration
+        Of every member.
     clipped : float
         Share of the weight in rows for which the closed form is unreliable.
     """
@@ -230,7 +244,7 @@ class LeaveOneOutSummary:
     score: float
     log_loss: float
     gain: Gain
-    calibration: Calibration
+    calibration: tuple[Calibration, ...]
     clipped: float
 
 
@@ -259,31 +273,30 @@ def summarise(
     nearby = None if local is None else local.on(str(rows.X.device))
     # Where other rows were fitted too, those in memory do not give the sizes of the classes.
     known = trained.forgotten is None and trained.outside_weight == 0.0
+    none = (Calibration.none(rows.n_classes),) * trained.n_members
     if not trained.ascent.loo_valid and (likelihood is not None or trained.ascent.site_gaussian is None):
-        return _nothing_foretold(Calibration(1.0, 1.0, (0.0,) * rows.n_classes))
-    short = short_classes(trained.rows, trained.ascent) if known and rows.group is None else None
-    loo = leave_one_out(rows, trained.ascent, nearby, short)
+        return _nothing_foretold(none)
+    n_members = trained.n_members
+    short = short_classes(trained.rows, trained.ascent, n_members) if known and rows.group is None else None
+    loo = leave_one_out(rows, trained.ascent, nearby, short, n_members)
     if mean_decides:
         loo = replace(loo, s2=pooled(loo.s2))
     affordable = max(_FEWEST_CALIBRATION_ROWS, _CALIBRATION_NUMBERS // rows.n_classes + 1)
     n = min(len(rows), _CALIBRATION_ROWS, affordable)
     with torch.no_grad():
         if likelihood is not None:
-            calibration = Calibration(1.0, 1.0, (0.0,) * rows.n_classes)
+            calibration = none
         else:
-            spread = loo.s2 if loo.deviations is None else Deviations(loo.deviations)
-            calibration = fit_calibration(
-                loo.F[:n],
-                spread[:n],
-                rows.y[:n],
-                rows.weight[:n],
-                not mean_decides,
-                short is not None,
-                _enough(trained, n),
-            )
+            spread = loo.s2 if loo.deviations is None else [Deviations(loo.deviations)]
+            how = not mean_decides, short is not None, _enough(trained, n)
+            each = [
+                fit_calibration(F[:n], s2[:n], rows.y[:n], rows.weight[:n], *how)
+                for F, s2 in zip(loo.F, spread, strict=True)
+            ]
+            calibration = _weighted(each, loo, rows, n)
         if not trained.ascent.loo_valid:  # a temperature from a posterior far from q beats none
             return _nothing_foretold(calibration)
-        proba = _probabilities(loo, calibration, likelihood, mean_decides)
+        proba = _probabilities(loo, calibration, likelihood)
     y = rows.y.cpu().numpy()
     weight = rows.weight.to(torch.float64).cpu().numpy()
     total = weight.sum()
@@ -301,7 +314,7 @@ def summarise(
     )
 
 
-def _nothing_foretold(calibration: Calibration) -> LeaveOneOutSummary:
+def _nothing_foretold(calibration: tuple[Calibration, ...]) -> LeaveOneOutSummary:
     """The summary of a posterior that its sites did not make, nor anything near it."""
     none = LeftOut(*([np.empty(0)] * 5))
     gain = Gain(np.nan, np.nan, np.nan)
@@ -332,7 +345,7 @@ def _enough(trained: Trained, n_rows: int) -> Tensor | None:
 def probabilities_left_out(
     rows: TrainingRows,
     ascent: Ascent,
-    calibration: Calibration,
+    calibration: tuple[Calibration, ...],
     mean_decides: bool = False,
     likelihood: ProperLikelihood | None = None,
 ) -> FloatArray:
@@ -340,32 +353,50 @@ def probabilities_left_out(
 
     The rows are any of a fit. Those of weight zero took no part: theirs are predictions.
     """
-    loo = leave_one_out(rows, ascent)
+    loo = leave_one_out(rows, ascent, n_members=len(calibration))
     if mean_decides:
         loo = replace(loo, s2=pooled(loo.s2))
     with torch.no_grad():
-        return _probabilities(loo, calibration, likelihood, mean_decides)
+        return _probabilities(loo, calibration, likelihood)
+
+
+def _weighted(
+    each: list[Calibration], loo: LeaveOneOut, rows: TrainingRows, n: int
+) -> tuple[Calibration, ...]:
+    """The calibrations with the weights that the first n rows give to their members (eq. 11.3)."""
+    if len(each) == 1:
+        return tuple(each)
+    own = rows.y[:n, None]
+    proba = [
+        expected_softmax(*member.of(F[:n], s2[:n])).gather(1, own)[:, 0]
+        for member, F, s2 in zip(each, loo.F, loo.s2, strict=True)
+    ]
+    weights = member_weights(torch.stack(proba), rows.weight[:n]).tolist()
+    return tuple(replace(member, weight=w) for member, w in zip(each, weights, strict=True))
 
 
 def _probabilities(
-    loo: LeaveOneOut, calibration: Calibration, likelihood: ProperLikelihood | None, mean_decides: bool
+    loo: LeaveOneOut,
+    calibration: tuple[Calibration, ...],
+    likelihood: ProperLikelihood | None,
 ) -> FloatArray:
-    """Class probabilities of every row without it, shape (M, C)."""
-    offset = loo.F.new_tensor(calibration.offset)
-    proba = np.empty(loo.F.shape)
-    size = max(1, _SUMMARY_NUMBERS // (_NODES * loo.F.shape[1]))
-    for i in range(0, loo.F.shape[0], size):
-        part = slice(i, i + size)
-        if loo.deviations is not None:
-            F, d = loo.F[part], loo.deviations[part].permute(2, 0, 1)
-            if likelihood is not None:
-                p = likelihood.conditional(F + d).mean(0)
+    """Class probabilities of every row without it, shape (N, C) (eq. 11.2)."""
+    N, C = loo.F.shape[1:]
+    proba = np.zeros((N, C))
+    size = max(1, _SUMMARY_NUMBERS // (_NODES * C))
+    for member, F, s2 in zip(calibration, loo.F, loo.s2, strict=True):
+        for i in range(0, N if member.weight else 0, size):
+            part = slice(i, i + size)
+            if loo.deviations is not None:
+                d = loo.deviations[part].permute(2, 0, 1)
+                if likelihood is not None:
+                    p = likelihood.conditional(F[part] + d).mean(0)
+                else:
+                    offset = F.new_tensor(member.offset)
+                    p = softmax_of_draws(F[part], d, member.temperature, member.spread, offset).mean(0)
+            elif likelihood is None:
+                p = expected_softmax(*member.of(F[part], s2[part]))
             else:
-                p = softmax_of_draws(F, d, calibration.temperature, calibration.spread, offset).mean(0)
-        elif likelihood is None:
-            variances = calibration.spread * loo.s2[part]
-            p = expected_softmax(loo.F[part] + offset, variances, calibration.temperature)
-        else:
-            p = likelihood.probabilities(loo.F[part], loo.s2[part]).proba
-        proba[part] = p.cpu().numpy()
+                p = likelihood.probabilities(F[part], s2[part]).proba
+            proba[part] += member.weight * p.cpu().numpy()
     return proba

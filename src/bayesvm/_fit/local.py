@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bayesvm._core import gaussian
 from bayesvm._core.kernels.compose import slope_variances
-from bayesvm._core.likelihoods.base import per_class_moments
+from bayesvm._core.likelihoods.base import per_member_moments
 from bayesvm._core.nearest import Neighbours, local_mean, nearest
 from bayesvm._core.predictive import log_softmax_pairwise
 from bayesvm._core.sites import cavity
@@ -115,7 +115,7 @@ def _left_of_neighbours(near: Neighbours, rows: TrainingRows, some: slice) -> Te
     return torch.where(near.rows == own[:, None], left[:, None].double(), torch.ones_like(near.d2))
 
 
-def fit_local(rows: TrainingRows, ascent: Ascent) -> LocalPart | None:
+def fit_local(rows: TrainingRows, ascent: Ascent, n_members: int = 1) -> LocalPart | None:
     """The local part that leave-one-out selects, or None.
 
     Parameters
@@ -123,14 +123,16 @@ def fit_local(rows: TrainingRows, ascent: Ascent) -> LocalPart | None:
     rows : TrainingRows
     ascent : Ascent
         A variational fit; its sites are kept.
+    n_members : int
+        Likelihoods whose functions it holds side by side; their mean probability decides.
     """
     if not 2 * NEIGHBOURS <= len(rows) <= MOST_ROWS or rows.n_classes > MOST_CLASSES:
         return None
     with torch.no_grad():
-        return _fit(rows, ascent)
+        return _fit(rows, ascent, n_members)
 
 
-def _fit(rows: TrainingRows, ascent: Ascent) -> LocalPart | None:
+def _fit(rows: TrainingRows, ascent: Ascent, n_members: int) -> LocalPart | None:
     n = min(len(rows), _JUDGES, max(100, _JUDGED_NUMBERS // rows.n_classes**2))
     judges = slice(0, n)
     scale = _scale(rows).double()
@@ -148,13 +150,15 @@ def _fit(rows: TrainingRows, ascent: Ascent) -> LocalPart | None:
 
     def score(e: Tensor | float) -> Tensor:
         """Log-probabilities of the labels, at the temperature and spread that suit them best."""
-        mean, s2 = per_class_moments(F + e, V)
-        own = [
-            log_softmax_pairwise(mean, spread * s2, T).gather(1, y[:, None])[:, 0]
-            for T in _TEMPERATURES
-            for spread in _SPREADS
-        ]
-        return max(own, key=lambda row: float(torch.dot(weight, row)))
+        best = []
+        for mean, s2 in zip(*per_member_moments(F + e, V, n_members), strict=True):
+            own = [
+                log_softmax_pairwise(mean, spread * s2, T).gather(1, y[:, None])[:, 0]
+                for T in _TEMPERATURES
+                for spread in _SPREADS
+            ]
+            best.append(max(own, key=lambda row: float(torch.dot(weight, row))))
+        return torch.stack(best).logsumexp(0) - math.log(n_members)
 
     def judged(variance: float, length: float) -> Tensor:
         return score(local_mean(X, near, W, b, share, variance, length).to(F.dtype))

@@ -23,7 +23,7 @@ CHOICES = {
     "hyperparameters": ("blend", "elbo", "loo", "fixed"),
     "dtype": ("float64", "float32"),
 }
-SWITCHES = ("learn_inducing", "ard", "local", "warm_start", "fit_intercept", "standardize")
+SWITCHES = ("learn_inducing", "ard", "local", "committee", "warm_start", "fit_intercept", "standardize")
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:

@@ -13,10 +13,12 @@ from torch import Tensor
 from bayesvm._core.features import inducing_factor, whitened_features
 from bayesvm._core.gaussian import Natural
 from bayesvm._core.kernels.base import Kernel, Params
+from bayesvm._core.likelihoods import members_of
 from bayesvm._core.sites import dense_statistics
 from bayesvm._fit.rows import CanonicalRows, row_keys
-from bayesvm._fit.train import Options, Trained, infer
+from bayesvm._fit.train import Options, Trained, infer, with_likelihood
 from bayesvm._inference.blocks import TrainingRows
+from bayesvm._inference.rivals import n_members
 from bayesvm._inference.task import Task
 from bayesvm._model import LoadedModel, Model, to_numpy
 from bayesvm._progress import Progress
@@ -127,6 +129,14 @@ def continue_training(
         )
         rows = TrainingRows(X, y, weight, unit, key, old.kernel, old.params, Z, model.n_classes)
         start, forgotten = Natural.of(old.q), _forgotten(memory, old)
+        member = options.member
+        functions: slice | list[int] = slice(None)
+        if n_members(member.rule) > len(model.calibration):
+            member = with_likelihood(members_of(member.likelihood)[0])
+        elif n_members(member.rule) < len(model.calibration):  # more rows than a committee is fitted to
+            functions = old.functions([0])
+        start = Natural(*(a[functions] for a in start))
+        forgotten = None if forgotten is None else Natural(*(a[functions] for a in forgotten))
         if Z.shape[0] > old.Z.shape[0]:
             cross = old.kernel.cross(old.params, old.Z, Z)
             start = start.carried(cross, old.Lz, rows.Lz)
@@ -134,7 +144,7 @@ def continue_training(
         base = Natural.prior(start.linear.shape[0], rows.Lz) if forgotten is None else forgotten
     # Methods that also move the kernel would lose what forgotten rows contributed.
     method = "natural" if options.inference == "natural" else "coordinate"
-    task = Task(rows, options.member, start, base, options.settings)
+    task = Task(rows, member, start, base, options.settings)
     return infer(method, task, [], False, forgotten, progress)
 
 

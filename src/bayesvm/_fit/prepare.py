@@ -146,7 +146,7 @@ class WithoutEach:
     ascent: Ascent
     rule: RivalRule
     sweep: int
-    calibration: Calibration
+    calibration: tuple[Calibration, ...]
     likelihood: ProperLikelihood | None
 
     def __call__(self, chunk: Chunk) -> ProbabilitiesLeftOut:

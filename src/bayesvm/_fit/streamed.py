@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from bayesvm._core.calibration import Calibration
 from bayesvm._core.gaussian import Natural
 from bayesvm._fit import defaults
 from bayesvm._fit.engine import Chunk, Engine
@@ -107,7 +106,7 @@ def left_out(
         trained.ascent._replace(sites=Sites(None, none, none), curve=[]),
         options.member.rule,
         trained.ascent.n_iter + 1,
-        Calibration(model.temperature, model.spread, tuple(model.offset.tolist())),
+        model.calibration,
         model.likelihood,
     )
     return engine.total(work).proba()

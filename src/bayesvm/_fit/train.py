@@ -17,6 +17,7 @@ from bayesvm._core.kernels.base import Kernel, Params
 from bayesvm._core.likelihoods import (
     AugmentedBinaryHinge,
     BinaryHinge,
+    Committee,
     CrammerSingerMode,
     HingeMode,
     Likelihood,
@@ -24,6 +25,8 @@ from bayesvm._core.likelihoods import (
     OneVsRest,
     PointLikelihood,
     ProperLikelihood,
+    Softmax,
+    members_of,
     resolve_likelihood,
 )
 from bayesvm._core.sites import ridge_statistics, ridge_target
@@ -40,7 +43,7 @@ from bayesvm._fit.rows import CanonicalRows, Scaler
 from bayesvm._inference import coordinate
 from bayesvm._inference.blocks import TrainingRows
 from bayesvm._inference.methods import METHODS
-from bayesvm._inference.rivals import RIVALS, AllRivals
+from bayesvm._inference.rivals import RIVALS, AllRivals, RivalRule, n_members
 from bayesvm._inference.task import Ascent, Member, Settings, Sweepable, Task
 from bayesvm._model import Model, to_numpy
 from bayesvm._progress import Progress, Step, silent
@@ -111,6 +114,8 @@ class Trained:
         What forgotten rows contributed to q.
     outside_weight : float
         Weight of the rows that q was fitted to and that are not among ``rows``.
+    n_members : int
+        Likelihoods whose latent functions q holds side by side.
     """
 
     rows: TrainingRows
@@ -119,6 +124,7 @@ class Trained:
     interrupted: bool
     forgotten: Natural | None = None
     outside_weight: float = 0.0
+    n_members: int = 1
 
 
 @dataclass(frozen=True)
@@ -241,9 +247,13 @@ class _Job:
     def learned(self, progress: Progress) -> Learned:
         """Learn the kernel on a sample of the rows, with a limited number of inducing points."""
         options, settings = self.options, self.options.settings
+        members = members_of(options.member.likelihood)
+        blend = options.hyperparameters
+        if len(members) > 1 and blend == "blend":
+            blend = "committee"
         recipe = LearningOptions(
-            bound_weight=defaults.BOUND_WEIGHT[options.hyperparameters],
-            loo_weight=defaults.LEAVE_ONE_OUT_WEIGHT[options.hyperparameters],
+            bound_weight=defaults.BOUND_WEIGHT[blend],
+            loo_weight=defaults.LEAVE_ONE_OUT_WEIGHT[blend],
             steps=defaults.LEARNING_STEPS,
             rate=settings.rate or defaults.LEARNING_RATE,
             damping=defaults.SITE_DAMPING,
@@ -256,8 +266,7 @@ class _Job:
         most = defaults.sizes(self.n_rows).learning_inducing
         if not settings.learn_inducing and Z.shape[0] > most:
             Z = choose_inducing(self.X, self.weight, most)
-        likelihood = options.member.likelihood
-        return learn_kernel(self.kernel, self.params, Z, sample, likelihood, recipe, progress)
+        return learn_kernel(self.kernel, self.params, Z, sample, members[-1], recipe, progress)
 
     def posterior(self, learned: Learned | None, progress: Progress) -> Trained:
         """Fit q to all rows under the learned kernel, whether its learning has ended or not."""
@@ -277,14 +286,17 @@ class _Job:
 
     def _start(self, rows: TrainingRows, learned: Learned | None) -> Natural:
         """The initial q: of the last model, of learning the kernel, or a ridge regression."""
-        if self.q is not None:
+        if self.q is not None and self.q.linear.shape[0] == self.n_latents:
             return self.q
         sample = rows if self.population is None else rows.standing_for(self.population.weight)
         rule = self.options.member.rule
-        if learned is not None and learned.natural.linear.shape[0] == self.n_latents:
-            begin = _carried(learned, rows)
+        n = n_members(rule)
+        if learned is not None and n * learned.natural.linear.shape[0] == self.n_latents:
+            # Every member begins where the last one is, half as many sweeps from its end as the regression.
+            found = _carried(learned, rows)
+            begin = Natural(found.precision.repeat(n, 1, 1), found.linear.repeat(n, 1))
         else:
-            begin = _ridge_start(sample, self.n_latents, rule.shift_invariant)
+            begin = _ridge_start(sample, self.n_latents, rule)
         if self.population is None or rule.averaged:  # which starts with sweeps over a sample
             return begin
         # Sweeps over the sample are cheap; those over all rows then start close to convergence.
@@ -305,7 +317,7 @@ def infer(
 
     ``everything`` is there where the rows of the task are a sample of it.
     """
-    outside_weight = 0.0
+    outside_weight, members = 0.0, n_members(task.member.rule)
     if everything is not None:
         total = everything.total_weight
         beyond = total - float(task.rows.weight.sum())
@@ -314,7 +326,7 @@ def infer(
     def report(step: Step) -> bool:
         def state() -> Trained:
             rows, ascent = step.state()
-            return Trained(rows, ascent, kernel_curve, False, forgotten, outside_weight)
+            return Trained(rows, ascent, kernel_curve, False, forgotten, outside_weight, members)
 
         return progress(replace(step, state=state))
 
@@ -324,7 +336,8 @@ def infer(
     else:
         assert how.run_streamed is not None  # or the fit would have been refused
         rows, ascent = how.run_streamed(task, everything, report)
-    return Trained(rows, ascent, kernel_curve, interrupted or ascent.interrupted, forgotten, outside_weight)
+    interrupted = interrupted or ascent.interrupted
+    return Trained(rows, ascent, kernel_curve, interrupted, forgotten, outside_weight, members)
 
 
 def _carried(learned: Learned, rows: TrainingRows) -> Natural:
@@ -335,14 +348,15 @@ def _carried(learned: Learned, rows: TrainingRows) -> Natural:
     return learned.natural.carried(cross, inducing_factor(rows.kernel, rows.params, learned.Z), rows.Lz)
 
 
-def _ridge_start(rows: TrainingRows, n_latents: int, centred: bool) -> Natural:
+def _ridge_start(rows: TrainingRows, n_latents: int, rule: RivalRule) -> Natural:
     """Ridge regression on one-hot targets: one precision for all classes (eq. 3.6)."""
     P = rows.n_inducing
     precision = rows.X.new_zeros(P, P)
     linear = rows.X.new_zeros(n_latents, P)
     for block in rows.blocks(_BLOCK_NUMBERS // (n_latents + P)):
         A, _ = block.features
-        more = ridge_statistics(A, ridge_target(block.y, n_latents, centred, A), block.weight)
+        target = ridge_target(block.y, n_latents, rule.shift_invariant, A, n_members(rule))
+        more = ridge_statistics(A, target, block.weight)
         precision += more[0]
         linear += more[1]
     return Natural.prior(n_latents, rows.Lz).plus(precision, linear)
@@ -351,7 +365,7 @@ def _ridge_start(rows: TrainingRows, n_latents: int, centred: bool) -> Natural:
 def as_model(
     trained: Trained,
     scaler: Scaler,
-    calibration: Calibration,
+    calibration: tuple[Calibration, ...],
     mean_decides: bool,
     likelihood: ProperLikelihood | None,
     local: LocalPart | None = None,
@@ -366,9 +380,7 @@ def as_model(
         Lz=to_numpy(rows.Lz),
         m=to_numpy(q.m),
         R=to_numpy(q.R),
-        temperature=calibration.temperature,
-        spread=calibration.spread,
-        offset=np.asarray(calibration.offset),
+        calibration=calibration,
         n_classes=rows.n_classes,
         draws=None if chains is None else to_numpy(chains.merged()),
         centred=chains is not None and chains.centred,
@@ -393,6 +405,12 @@ def crammer_singer(n_classes: int, rivals: str, seed: int, single: bool = False)
         return Member(likelihood, AllRivals(site, single), HingeMode())
     exact = MulticlassHinge()
     return Member(exact, RIVALS[rivals](exact, seed, single), CrammerSingerMode())
+
+
+def committee(n_classes: int, single: bool = False) -> Member:
+    """The hinge against all rivals and a softmax, each with functions of its own (eq. 11.1)."""
+    hinge = BinaryHinge() if n_classes == 2 else MulticlassHinge()
+    return with_likelihood(Committee((hinge, Softmax())), single=single)
 
 
 def binary(expectation: str, single: bool = False) -> Member:

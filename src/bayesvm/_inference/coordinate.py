@@ -12,7 +12,7 @@ from bayesvm._core.elbo import elbo
 from bayesvm._core.gaussian import Gaussian, Natural
 from bayesvm._core.linalg import NotPositiveDefiniteError
 from bayesvm._inference.blocks import TrainingRows
-from bayesvm._inference.rivals import RivalRule
+from bayesvm._inference.rivals import RivalRule, n_members
 from bayesvm._inference.task import (
     Ascent,
     InMemory,
@@ -112,7 +112,7 @@ def gaussian_of_sites(rows: TrainingRows, q: Gaussian, target: Natural) -> tuple
     None where sites of negative precision make no Gaussian.
     """
     try:
-        _, of_sites = target.posterior(centre=False)
+        _, of_sites = target.posterior()
     except NotPositiveDefiniteError:
         return None, False
     probe = probe_features(rows)
@@ -171,16 +171,17 @@ def _safeguarded(
     return state()
 
 
-def base_gaussian(base: Natural, rule: RivalRule) -> tuple[Gaussian, bool]:
-    """The Gaussian q starts from, and whether means may be centred.
+def base_gaussian(base: Natural, rule: RivalRule) -> tuple[Gaussian, int]:
+    """The Gaussian q starts from, and for how many members means may be centred.
 
-    They may if the rows see differences only and the base is the prior.
+    For none, which is zero, unless the rows see differences only and the base is the prior.
     """
     plain = Natural.prior(base.linear.shape[0], base.precision)
     if bool(base.linear.any()) or not torch.equal(base.precision, plain.precision):
-        return gaussian.from_natural(base.precision, base.linear), False
+        return gaussian.from_natural(base.precision, base.linear), 0
     # The identity is its own factor, and one serves for all classes.
-    return Gaussian(plain.linear, plain.precision, plain.precision), rule.shift_invariant
+    centre = n_members(rule) if rule.shift_invariant else 0
+    return Gaussian(plain.linear, plain.precision, plain.precision), centre
 
 
 def _averaged(
@@ -212,7 +213,7 @@ def _averaged(
     subset = rows.first(max(_FEWEST_SAMPLED, rows.n_rows // _SAMPLE_SHARE))
 
     def state() -> Ascent:
-        _, of_sites = natural.posterior(centre=False)
+        _, of_sites = natural.posterior()
         if average.rivals:
             sites = average.sites(in_memory.y)
         else:

@@ -151,7 +151,7 @@ class NaturalAdam:
         R = linalg.cholesky_precision(moved)
         S = torch.cholesky_inverse(R)
         q = Gaussian(torch.add(self.q.m, _times(S, uphill), alpha=rho), R)
-        self._place(moved, gaussian.centred(q) if self._centre else q, S)
+        self._place(moved, gaussian.centred(q, self._centre) if self._centre else q, S)
 
     def settle(self, steps: int, rho: float) -> None:
         """Update q for the present kernel and inducing points, on all rows.

@@ -14,7 +14,7 @@ from bayesvm._core import gaussian
 from bayesvm._core.features import Features
 from bayesvm._core.gaussian import Gaussian
 from bayesvm._core.grouping import Tiles, grouped_pairs, stable_order
-from bayesvm._core.likelihoods import Likelihood, pair_bound
+from bayesvm._core.likelihoods import Likelihood, members_of, pair_bound
 from bayesvm._core.sites import Statistics, dense_statistics
 from bayesvm._inference.blocks import Block
 from bayesvm._registry import Registry
@@ -122,6 +122,11 @@ class AllRivals:
             return RowSites(value, None, W, G)
 
         return sites
+
+
+def n_members(rule: RivalRule) -> int:
+    """How many likelihoods have latent functions of their own, side by side."""
+    return len(members_of(rule.likelihood)) if isinstance(rule, AllRivals) else 1
 
 
 @dataclass(frozen=True)

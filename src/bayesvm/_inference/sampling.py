@@ -48,8 +48,7 @@ class Sampler(Protocol):
 
 def is_centred(task: Task) -> bool:
     """Whether the part common to all classes may be left out of the chains."""
-    _, may_centre = coordinate.base_gaussian(task.base, task.member.rule)
-    return may_centre and task.base.linear.shape[0] > 1
+    return bool(coordinate.base_gaussian(task.base, task.member.rule)[1]) and task.base.linear.shape[0] > 1
 
 
 def sample(task: Task, start: Callable[[Task, Ascent], Sampler], progress: Progress) -> Outcome:

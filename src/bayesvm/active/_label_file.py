@@ -32,7 +32,7 @@ class Entry:
     label : str
         Empty unless ``mark`` is "label".
     mark : str
-        "label", "skip", or "undo", which takes back what was said of the row.
+        "label", "skip", or "undo", which takes back the latest entry of the row.
     check : str
         A digest of the row's values, to notice that the pool has changed.
     """
@@ -44,7 +44,7 @@ class Entry:
 
 
 def standing(entries: Iterable[Entry]) -> list[Entry]:
-    """What holds after all entries, in the order it was said: the last word about each row.
+    """The latest entry of each row, in order of time, without those taken back.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def is_label_file(path: str | os.PathLike[str], target: str) -> bool:
 
 
 def read_entries(path: str | os.PathLike[str], target: str) -> list[Entry]:
-    """Answers in a label file that may be somebody else's: it is neither held nor changed."""
+    """Answers in a label file, which is neither locked nor changed."""
     content = Path(path).read_bytes()
     return _parsed(content[: content.rfind(b"\n") + 1], Path(path), target)
 
@@ -219,7 +219,7 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-# --- What a person typed, in terms of classes and commands.
+# --- Typed answers as classes and commands.
 
 
 _COMMANDS = {

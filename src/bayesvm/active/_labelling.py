@@ -163,7 +163,7 @@ class Labelling:
     classes : sequence of str, default=()
         Classes that will occur; more may come with the answers.
     ignore : sequence of str, default=()
-        Columns that the model does not look at.
+        Columns that the model does not use.
     random_state : int, default=0
         Seed of the model, and of rows chosen at random.
     among : collection of int or None
@@ -263,7 +263,7 @@ class Labelling:
         return int(self._ready().query(1)[0])
 
     def belief(self, row: int) -> Belief | None:
-        """What the model thinks of a row; None while there is no model."""
+        """The model's prediction for a row; None while there is no model."""
         estimator = self._ready().estimator_
         if estimator is None:
             return None

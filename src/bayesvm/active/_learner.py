@@ -45,7 +45,7 @@ class ActiveLearner:
     Parameters
     ----------
     estimator : classifier or None
-        None: ``BayesianSVC(local=False, random_state=random_state)``. Our
+        None: ``BayesianSVC(local=False, committee=False, random_state=random_state)``. Our
         classifiers learn from each label by ``partial_fit``; any other is
         fitted anew.
     policy : str
@@ -128,7 +128,7 @@ class ActiveLearner:
             from bayesvm import BayesianSVC
 
             # The local part moves means but not variances, and costs most on large pools.
-            estimator = BayesianSVC(local=False, random_state=self.random_state)
+            estimator = BayesianSVC(local=False, committee=False, random_state=self.random_state)
         self._template = estimator
         self._incrementally = bool(self.incremental) and refits_incrementally(estimator)
         if self.encoder is not None:

@@ -156,7 +156,7 @@ class PosteriorCovariance:
 
     def _explained(self, A: torch.Tensor) -> torch.Tensor:
         """What has the explained covariances as its inner products over the second axis, (J, P or S, n)."""
-        q, drawn = self._model.q, self._model.draws
+        q, drawn = self._model.q_of([0]), self._model.draws
         if drawn is None:
             return torch.linalg.solve_triangular(q.R, A.mT.expand(q.R.shape[0], -1, -1), upper=False)
         deviations = (drawn - drawn.mean(0)).permute(1, 0, 2) / drawn.shape[0] ** 0.5

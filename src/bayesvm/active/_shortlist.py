@@ -157,9 +157,11 @@ _PROBES = 4
 
 
 def can_screen(estimator: Any) -> bool:
-    """Whether an estimator's latents are a Gaussian q without a local part, whose cost is another."""
+    """Whether an estimator's latents are one Gaussian q without a local part, whose cost is another."""
     model = getattr(estimator, "model_", None)
-    return model is not None and model.draws is None and model.local is None
+    if model is None or model.draws is not None or model.local is not None:
+        return False
+    return len(model.calibration) == 1
 
 
 def screened(

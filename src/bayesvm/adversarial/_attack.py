@@ -91,7 +91,7 @@ def log_variation_ratio(rows: Rows) -> Tensor:
 
 
 def variation_ratio(rows: Rows) -> Tensor:
-    """The same as its logarithm: a gradient that vanishes would help nobody but the defender."""
+    """The same as its logarithm: the gradient of the ratio itself vanishes."""
     return log_variation_ratio(rows)
 
 

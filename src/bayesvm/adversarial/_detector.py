@@ -268,13 +268,13 @@ class CombinedDetector(ThresholdDetector):
         Without, noise is flagged too, as what the network should not be
         trusted with; with, fewer attacks are.
     squeezing : bool
-        Whether it also looks at how the model's answer changes when the image
+        Whether it also uses how the model's answer changes when the image
         gets fewer grey levels or is smoothed (Xu et al., 2018): three more
         passes, and the best detector of the study.
     pixels : bool
-        Whether it also looks at the ``roughness`` of the pixels. That tells
+        Whether it also uses the ``roughness`` of the pixels. That tells
         weak attacks from clean images where no score of the model does; but
-        it is a detector of added noise, whatever the model believes.
+        it is a detector of added noise, whatever the model predicts.
     false_positive_rate : float
         Largest share of clean images that may be flagged.
     seed : int
@@ -283,7 +283,7 @@ class CombinedDetector(ThresholdDetector):
     ----------
     threshold_ : float
     combination_ : Combination
-        Its ``names`` are the scores that it looks at.
+        Its ``names`` are the scores that it uses.
     """
 
     defence_params: ClassVar[list[str]] = [

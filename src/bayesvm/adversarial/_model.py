@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -21,23 +22,20 @@ from bayesvm.nn._output import HeadOutput
 _NODES = 128
 
 
-@dataclass(frozen=True)
-class MixtureOutput:
+class Mixture(ABC):
     """Several distributions over classes whose mean is the prediction: an ensemble, or passes with dropout.
 
     One member is a plain softmax layer.
-
-    Attributes
-    ----------
-    members : Tensor of shape (N, S, C)
-        Log probabilities of each row, member and class.
     """
 
-    members: Tensor
+    @abstractmethod
+    def member_log_probabilities(self) -> Tensor:
+        """Log probabilities of each row, member and class, (N, S, C)."""
 
     def log_probabilities(self) -> Tensor:
         """Logarithms of the probabilities, finite where they underflow, (N, C)."""
-        return torch.logsumexp(self.members, 1) - math.log(self.members.shape[1])
+        members = self.member_log_probabilities()
+        return torch.logsumexp(members, 1) - math.log(members.shape[1])
 
     def probabilities(self) -> Tensor:
         """Mean of the members' probabilities, (N, C)."""
@@ -52,20 +50,42 @@ class MixtureOutput:
         log_p = self.log_probabilities()
         return -(log_p.exp() * log_p).sum(1)
 
+    def mutual_information(self) -> Tensor:
+        """Entropy of the mean minus the mean entropy: zero where there is one member, (N,)."""
+        members = self.member_log_probabilities()
+        within = -(members.exp() * members).sum(2).mean(1)
+        return (self.entropy() - within).clamp_min(0.0)
+
     def variation_ratio(self) -> Tensor:
         """Probability that a label is not the predicted one, (N,)."""
         return self.log_variation_ratio().exp()
 
     def log_variation_ratio(self) -> Tensor:
-        """Its logarithm, by summing the other classes, (N,)."""
+        """Its logarithm, by summing the other classes: ordered where the ratio itself underflows, (N,)."""
         log_p = self.log_probabilities()
-        best = log_p.argmax(1)
-        return log_odds_against(log_p, best) + log_p.gather(1, best[:, None])[:, 0]
+        others = log_p.scatter(1, log_p.argmax(1, keepdim=True), -torch.inf)
+        return torch.logsumexp(others, 1)
 
     def margin(self) -> Tensor:
         """Difference of the two largest log probabilities, (N,)."""
         best = self.log_probabilities().topk(2, dim=1).values
         return best[:, 0] - best[:, 1]
+
+
+@dataclass(frozen=True)
+class MixtureOutput(Mixture):
+    """A mixture given by log probabilities.
+
+    Attributes
+    ----------
+    members : Tensor of shape (N, S, C)
+    """
+
+    members: Tensor
+
+    def member_log_probabilities(self) -> Tensor:
+        """Log probabilities of each row, member and class, (N, S, C)."""
+        return self.members
 
 
 def log_probabilities(output: Any) -> Tensor:
@@ -115,10 +135,8 @@ def member_log_probabilities(output: Any) -> tuple[Tensor, Tensor]:
         z = normal_nodes(_NODES, output.mean.shape[1]).to(output.mean)
         f = output.mean[:, None] + (output.spread * output.variance).sqrt()[:, None] * z
         members = torch.log_softmax(output.temperature * f, 2)
-    elif isinstance(output, MixtureOutput):
-        members = output.members
-    elif hasattr(output, "logits") and hasattr(output, "temperature"):
-        members = torch.log_softmax(output.temperature * output.logits, 2)
+    elif isinstance(output, Mixture):
+        members = output.member_log_probabilities()
     else:
         members = log_probabilities(output)[:, None]
     S = members.shape[1]
@@ -134,6 +152,15 @@ def in_double(output: Any) -> Any:
     values = {f.name: getattr(output, f.name) for f in fields(output)}
     tensors = {k: v.detach().double() for k, v in values.items() if isinstance(v, Tensor)}
     return replace(output, **tensors)
+
+
+def joined_outputs(outputs: Sequence[Any]) -> Any:
+    """Outputs of consecutive rows as one; what does not have a value for each row is that of the first."""
+    first = outputs[0]
+    if isinstance(first, Tensor):
+        return torch.cat(list(outputs))
+    names = [f.name for f in fields(first) if getattr(first, f.name).ndim]
+    return replace(first, **{name: torch.cat([getattr(o, name) for o in outputs]) for name in names})
 
 
 # A small step of a probe: one value of a byte.
@@ -194,13 +221,7 @@ class Rows:
         first = parts[0]
         if len(parts) == 1:
             return first
-        if isinstance(first.output, Tensor):
-            output: Any = torch.cat([part.output for part in parts])
-        else:
-            found = {f.name: getattr(first.output, f.name) for f in fields(first.output)}
-            names = [name for name, value in found.items() if value.ndim]
-            columns = {name: torch.cat([getattr(part.output, name) for part in parts]) for name in names}
-            output = replace(first.output, **columns)
+        output = joined_outputs([part.output for part in parts])
         features, images = (_cat([getattr(part, name) for part in parts]) for name in ("features", "images"))
         return Rows(output, features, first.head, images, first.model)
 
@@ -228,7 +249,7 @@ class ImageModel(nn.Module):
         mean of the members' probabilities.
     head : Module, or sequence of as many, or None
     scale : float
-        Pixels are multiplied by it first: 255 where the network wants bytes.
+        Pixels are multiplied by it first: 255 for a network trained on bytes.
     precision : {"float32", "bf16"}
         In which the network computes, as for ``Recipe``.
     passes : int

@@ -54,7 +54,7 @@ def _response(rows: Rows, squeeze: Callable[[Tensor], Tensor]) -> Tensor | None:
 
 
 # By name, as ``SCORES``; none of them is large for all attacks: where the image is still in its own
-# class the odds against it fall. They are for detectors that look at both tails.
+# class the odds against it fall. They are for detectors that use both tails.
 SQUEEZING: dict[str, Callable[[Rows], Tensor | None]] = {
     "one_bit": partial(_response, squeeze=partial(fewer_levels, bits=1)),
     "three_bits": partial(_response, squeeze=partial(fewer_levels, bits=3)),
@@ -63,7 +63,7 @@ SQUEEZING: dict[str, Callable[[Rows], Tensor | None]] = {
 
 # Numbers that a score may have in memory at once.
 _BLOCK_NUMBERS = 2**25
-# Nodes at which they look at a row.
+# Nodes of their quadratures.
 _NODES = 128
 
 

@@ -57,8 +57,8 @@ class DaskEngine:
 
     A pass travels as a task of its own, so every worker fetches it once, and
     a worker that is lost takes nothing with it that cannot be computed again.
-    Sums are merged in the order of the chunks whoever computed them, so the
-    number of workers cannot be seen in the result.
+    Sums are merged in the order of the chunks, so the result does not depend
+    on the number of workers.
 
     Parameters
     ----------

@@ -91,7 +91,7 @@ def inverse_factor(kernel: Kernel, params: Params, Z: Tensor) -> Tensor:
     precision the whitened features are fifty times less exact (docs/nn.md).
     """
     Z = Z.double()
-    # The same numbers under another name: torch.compile wants no input twice.
+    # The same numbers under another name: torch.compile refuses an input given twice.
     K = kernel.cross({k: v.double() for k, v in params.items()}, Z, Z.view_as(Z))
     return _InverseFactor.apply(K)  # type: ignore[no-untyped-call]
 

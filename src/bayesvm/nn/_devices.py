@@ -181,12 +181,12 @@ class ReplayedStep:
         except RuntimeError as error:
             self._release_generator()
             raise RuntimeError(
-                "the step could not be recorded as a CUDA graph: what it runs must not look at numbers on "
+                "the step could not be recorded as a CUDA graph: what it runs must not read numbers on "
                 f"the host or depend on them in shape. Train with graph=False. ({error})"
             ) from error
         self._graph = graph
 
     def _release_generator(self) -> None:
-        """Let dropout work again: after a recording that failed torch believes that one is going on."""
+        """Make dropout work again: torch does not end the state of recording when a recording fails."""
         with torch.cuda.graph(torch.cuda.CUDAGraph(), stream=self._main):
             torch.zeros((), device=self._device)

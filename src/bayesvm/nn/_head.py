@@ -69,7 +69,7 @@ _NOT_FINITE = (
 
 
 class Ready(NamedTuple):
-    """What a step needs and what does not depend on its rows.
+    """The parts of a step that do not depend on its rows.
 
     Attributes
     ----------
@@ -194,7 +194,7 @@ class BayesianSVMHead(nn.Module):
     def initialise(self, features: Tensor, y: Tensor | None = None) -> None:
         """Start inducing points and length scale, and with labels also q, from features of a first pass.
 
-        The first training batch does this if nobody did; more rows than a
+        The first training batch does this if it has not been done; more rows than a
         batch make a better start. With several processes, call it in all.
 
         Parameters
@@ -299,7 +299,7 @@ class BayesianSVMHead(nn.Module):
 
     @contextmanager
     def beside(self, stream: torch.cuda.Stream) -> Iterator[None]:
-        """Around one step on a GPU: let what the network need not wait for run beside it.
+        """Around one step on a GPU: run work of the head beside that of the network.
 
         What does not depend on rows is done while the network computes
         features, and q moves while gradients go back through the network.
@@ -381,7 +381,7 @@ class BayesianSVMHead(nn.Module):
         self._pending, self._collected = [], 0
 
     def _prepared(self, n_rows: int = 0) -> Ready:
-        """What a step needs and can be had without its rows, and for so many of them their noise."""
+        """The parts of a step that do not depend on its rows, and the noise of ``n_rows`` rows."""
         with self._precisely(self.points):
             noise = normals(self.noise, self.steps, 0, n_rows, self.n_classes) if n_rows else None
             return Ready(self._factor(), self._state.ready(), noise)
@@ -418,7 +418,7 @@ class BayesianSVMHead(nn.Module):
         return nn.functional.layer_norm(X, (self.in_features,)) if self.normalise else X
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode; after training, predictions look at q anew: a replayed graph moves it unseen."""
+        """Set the mode; predictions after training factorise q anew: replayed graphs move it in place."""
         if mode or self.training:
             self._known = None
         return super().train(mode)

@@ -398,7 +398,7 @@ class HybridClassifier(ClassifierMixin, BaseEstimator):
         return BayesianSVMHead(in_features, n_classes, seed=seed, **{n: getattr(self, n) for n in _HEAD})
 
     def _checked_patience(self) -> int | None:
-        """Patience as a number, after a look at the arguments that neither head nor recipe checks."""
+        """Patience as a number, after checking the arguments that neither head nor recipe checks."""
         fraction: Any = self.validation_fraction
         if (
             isinstance(fraction, bool)

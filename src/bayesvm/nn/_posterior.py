@@ -75,7 +75,7 @@ class PosteriorState(Protocol):
     """What a head asks of the module that holds q."""
 
     def ready(self) -> Posterior | None:
-        """The posterior for ``terms``, if it can be had without rows."""
+        """The posterior for ``terms``, if it does not depend on rows."""
         ...
 
     def terms(
@@ -262,7 +262,7 @@ class LazyPosterior(nn.Module):
         self.register_buffer("kl", torch.zeros(n_classes))
 
     def ready(self) -> None:
-        """Nothing: which classes to look at depends on the rows."""
+        """Nothing: the classes needed depend on the rows."""
         return
 
     def terms(

@@ -43,7 +43,7 @@ class Recipe:
         Whether network and loss go through ``torch.compile``; a string is the mode to use.
     graph : bool
         On a GPU and in a single process: record a step as a CUDA graph and replay it, several times as
-        fast for small networks. The network must not look at numbers on the host, nor keep any there that
+        fast for small networks. The network must not read numbers on the host, nor keep any there that
         change from step to step. No difference on a CPU.
     clip : float or None
         Longest gradient, over all parameters, that a step uses; longer ones are shortened to it.

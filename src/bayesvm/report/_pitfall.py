@@ -17,7 +17,7 @@ SEVERITIES: tuple[Severity, ...] = ("alarm", "caution", "note")
 
 @dataclass(frozen=True)
 class Pitfall:
-    """One thing to know about a table before its figures are believed.
+    """One thing to know about a table before trusting its figures.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Pitfall:
     columns : tuple of str
         The columns concerned, worst first.
     rows : tuple of int
-        Positions of rows to look at, at most ten.
+        Positions of rows concerned, at most ten.
     """
 
     kind: str

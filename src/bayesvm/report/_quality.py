@@ -40,12 +40,12 @@ def for_details(fit: TableFit) -> Evaluation:
     return fit.leave_one_out
 
 
-# --- The verdict, from which all sentences about what the model is worth are made.
+# --- The verdict, from which all sentences on how good the model is are made.
 
 
 # An accuracy known no better than this cannot tell whether the model is too sure of itself.
 TOO_WIDE = 0.25
-# A gap smaller than this changes nobody's decision, however certain it is.
+# A smaller gap does not matter in practice, however certain it is.
 SMALLEST_GAP = 0.03
 
 Answers = Literal["worse", "unclear", "often wrong", "clearly better", "far better"]
@@ -54,7 +54,7 @@ Probabilities = Literal["empty", "unclear", "too sure", "too modest", "true"]
 
 @dataclass(frozen=True)
 class ModelVerdict:
-    """What rows say of the model: of its answers, and of its probabilities.
+    """The verdict of some rows on the answers of the model and on its probabilities.
 
     Attributes
     ----------
@@ -73,12 +73,12 @@ class ModelVerdict:
 
     @property
     def empty(self) -> bool:
-        """Whether the probabilities say nothing, so that nothing read off them does."""
+        """Whether the probabilities carry no information."""
         return self.probabilities == "empty"
 
 
 def verdict_of(fit: TableFit) -> ModelVerdict:
-    """The one judgement of a report: held-out rows, where there are enough, before leave-one-out."""
+    """The verdict of a report: from held-out rows where there are enough, else from leave-one-out."""
     judged = fit.judged
     reliable = judged if _width(judged) <= TOO_WIDE else for_details(fit)
     return ModelVerdict(_answers(judged), _probabilities(judged, reliable), judged, reliable)

@@ -127,7 +127,7 @@ def _finding(fit: TableFit, pitfall: Pitfall) -> SimpleNamespace:
     )
 
 
-# --- Which columns the model looks at.
+# --- Which columns the model uses.
 
 
 COLUMNS_SHOWN = 12

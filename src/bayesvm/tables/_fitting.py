@@ -1,6 +1,6 @@
 """Fitting a table: once with rows held out, to judge the model, and then to all rows.
 
-A model that is to promise an error rate is the first one: it has not learned from the rows that promise.
+With an error rate to guarantee, the first model is kept: the guarantee rests on rows it has not seen.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bayesvm.tables._pipeline import table_classifier
 from bayesvm.tables._predictions import PROMISED_WITH, abstention_threshold, calibration_of, cannot_promise
 
 IntArray = npt.NDArray[np.int64]
-# With fewer held-out rows, what is said of them says more about chance than about the model.
+# With fewer held-out rows their figures are mostly chance.
 FEWEST_HELD_OUT = 20
 _NO_ROWS = (np.empty(0),) * 5
 
@@ -76,7 +76,7 @@ class TableFit:
 
     @property
     def features(self) -> list[str]:
-        """Columns the model looks at."""
+        """Columns the model uses."""
         return list(self.pipeline["columns"].names_)
 
     @property
@@ -94,7 +94,7 @@ class TableFit:
 
     @property
     def doubt(self) -> str:
-        """That the model is no better than the class frequencies, if so; else empty."""
+        """A sentence that the model is no better than the class frequencies, if it is not; else empty."""
         judged, left = self.judged, self.leave_one_out
         if judged.gain.is_certain:
             return ""
@@ -265,7 +265,7 @@ class _Job:
             f"leave-one-out probabilities of {len(rows)} rows and {len(pipeline.classes_)} classes are too "
             "many to be kept"
             if np.isfinite(pipeline["model"].loo_score_)
-            else "the posterior is too far from what the rows make of it to foretell anything"
+            else "the posterior is too far from what the rows make of it for leave-one-out estimates"
         )
         raise TableError(f"{why}; hold rows out to judge the model, such as holdout=0.2")
 
@@ -393,7 +393,7 @@ def warn_of_split(holdout: float, n_rows: int, judged: Pipeline | None) -> None:
 
 
 def warn_of_promise(pipeline: Pipeline, max_error: float, holdout: float) -> None:
-    """Warn if the held-out rows cannot promise the rate, and say how many rows it takes."""
+    """Warn if the held-out rows are too few to guarantee the rate, and say how many rows it takes."""
     problem, needed = cannot_promise(pipeline, max_error), rows_needed(max_error, PROMISED_WITH)
     calibration = calibration_of(pipeline)
     if problem and calibration is not None and len(calibration[0]) < needed:
@@ -418,7 +418,7 @@ class Interrupts:
 
 @contextmanager
 def held_interrupts() -> Iterator[Interrupts]:
-    """Hold Ctrl-C back until the block ends; the caller looks at ``pressed`` afterwards.
+    """Hold Ctrl-C back until the block ends; the caller checks ``pressed`` afterwards.
 
     Signals reach the main thread only; in another one nothing needs holding,
     nor where the process ignores Ctrl-C, as jobs in the background do.

@@ -49,36 +49,23 @@ _KIND_OF_OBJECTS = {
 }
 
 
-def find_kind(column: pd.Series) -> str:
-    """The kind of a training column, by its type or, for words, by what most of them say.
-
-    Parameters
-    ----------
-    column : Series
-        At least one value must be there.
-
-    Returns
-    -------
-    str
-        One of ``KINDS``.
+def recognise(column: pd.Series) -> tuple[str, str]:
+    """The kind of a training column, by its type or by what most of its words say, and how it writes dates.
 
     Examples
     --------
-    >>> [find_kind(pd.Series(values)) for values in ([1, 2], ["$1,250", "?"], ["2024-05-07"], ["ant", "bee"])]
-    ['number', 'number', 'date', 'category']
+    >>> [recognise(pd.Series(values))[0] for values in ([1, 2], ["$1,250", "?"], ["ant", "bee"])]
+    ['number', 'number', 'category']
+    >>> recognise(pd.Series(["25/12/2024"]))
+    ('date', '%d/%m/%Y')
     """
-    return recognise(column)[0]
-
-
-def recognise(column: pd.Series) -> tuple[str, str]:
-    """The kind of a training column, and how its dates are written if they are words."""
     column = simple(column)
     kind = _kind_of_type(column)
     if kind is not None:
         return kind, ISO
     text = as_text(column).dropna()
     words = "text" if has_many_values(text) else "category"
-    if isinstance(column.dtype, pd.CategoricalDtype):  # who made categories wants them
+    if isinstance(column.dtype, pd.CategoricalDtype):  # categories were chosen by the user
         return words, ISO
     if text.str.casefold().isin(["true", "false"]).all():
         return "bool", ISO

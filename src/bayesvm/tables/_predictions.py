@@ -99,10 +99,10 @@ def abstention_threshold(pipeline: Pipeline, max_error: float) -> float:
     """
     if not 0.0 < max_error < 1.0:
         raise ValueError(f"max_error={max_error!r} is not valid; it must lie between 0 and 1")
-    foretold, rows = _judging(pipeline)
+    estimates, rows = _judging(pipeline)
     if too_few_rows(rows.n_rows, max_error, PROMISED_WITH):
         return math.inf
-    return promised_threshold(foretold, rows, max_error, PROMISED_WITH)
+    return promised_threshold(estimates, rows, max_error, PROMISED_WITH)
 
 
 def cannot_promise(pipeline: Pipeline, max_error: float) -> str:
@@ -126,7 +126,7 @@ def _judging(pipeline: Pipeline) -> tuple[LeftOut, LeftOut]:
 
 
 def calibration_of(pipeline: Pipeline) -> LeftOut | None:
-    """What is known of the rows that were held out, if there were any."""
+    """Predictions and labels of the held-out rows, if there were any."""
     found = getattr(table_columns(pipeline), "calibration_", None)  # files of earlier versions do not say
     return None if found is None else LeftOut(*found)
 

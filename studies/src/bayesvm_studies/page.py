@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bayesvm._files import replacing
 from bayesvm._version import __version__
 from bayesvm.report._figures import WIDTH_INCHES, drawing, inline_svg
-from bayesvm_studies.results import Result, tidy_csv
+from bayesvm_studies.results import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -173,32 +172,6 @@ class Report:
                     figure.savefig(path, facecolor="white", **options)
                     written.append(path)
         return written
-
-
-class Summary(Protocol):
-    """Raw results put together by a study."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-
-
-S = TypeVar("S", bound=Summary)
-
-
-def study_report(
-    study: str,
-    results: Sequence[Result],
-    summary: S,
-    facts: Callable[[dict[str, Any]], list[tuple[str, ...]]],
-    drawings: Callable[[S], dict[str, Drawing]],
-    context: Callable[[S, dict[str, Any], Mapping[str, str]], dict[str, Any]],
-    table: Callable[[], str] | None = None,
-) -> Report:
-    """The report of a study from its summary; the table is that of all fits unless another is given."""
-    numbers = summary.as_dict()
-    page = partial(context, summary, numbers)
-    whole = table or partial(tidy_csv, results)
-    return Report(numbers, facts(numbers), drawings(summary), f"{study}.html", page, whole)
 
 
 def _templates() -> Any:

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from bayesvm_studies.datasets import DatasetError
 from bayesvm_studies.results import Result, Task
-from bayesvm_studies.worker import THREAD_VARIABLES, error_words
+from bayesvm_studies.worker import error_words, thread_environment
 
 _POLL_SECONDS = 0.25
 _LAST_WORDS = 300
@@ -28,14 +28,13 @@ class _Worker:
 
     def __init__(self) -> None:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
-        one_thread = dict.fromkeys(THREAD_VARIABLES, "1")
         path = os.pathsep.join(p for p in sys.path if p)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "bayesvm_studies.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,
-            env={**os.environ, **one_thread, "PYTHONPATH": path},
+            env={**os.environ, **thread_environment(), "PYTHONPATH": path},
             start_new_session=True,  # Ctrl-C goes to the parent, which ends its workers
         )
         self.task: Task | None = None

@@ -19,8 +19,8 @@ import lzma
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -215,18 +215,6 @@ def _rounded(value: Any) -> Any:
     return value
 
 
-def _fcntl() -> tuple[Callable[[int], None], Callable[[int], None]]:
-    """Ways to lock and unlock a file; where the system has none, writers must be alone."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return (lambda descriptor: None), (lambda descriptor: None)
-    return (
-        lambda descriptor: fcntl.flock(descriptor, fcntl.LOCK_EX),
-        lambda descriptor: fcntl.flock(descriptor, fcntl.LOCK_UN),
-    )
-
-
 def plain_path(path: str | os.PathLike[str]) -> Path:
     """The name of a file of lines without the ``.xz`` of its compressed form."""
     path = Path(path)
@@ -328,16 +316,16 @@ class Store:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        lock, unlock = _fcntl()
+        """The open file, which no other process writes to meanwhile."""
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            lock(descriptor)
-            try:
-                yield descriptor
-            finally:
-                unlock(descriptor)
+            with suppress(ImportError):  # Windows: writers must be alone
+                import fcntl
+
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield descriptor
         finally:
-            os.close(descriptor)
+            os.close(descriptor)  # which unlocks it
 
     def _repair(self, descriptor: int) -> None:
         """Cut off a line without an end: a process was killed while it wrote it."""

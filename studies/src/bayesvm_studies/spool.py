@@ -79,4 +79,4 @@ def _sweep() -> None:
         except ProcessLookupError:
             shutil.rmtree(folder, ignore_errors=True)
         except OSError:
-            continue  # somebody else's, and alive
+            continue  # of another user, and alive

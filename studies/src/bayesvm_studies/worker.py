@@ -16,12 +16,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
-# Read by numerical libraries when they are loaded; set by whoever starts this process.
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
+# Read by numerical libraries when they are loaded; set by the parent of this process.
+_THREAD_VARIABLES = (
+    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"),
     "LOKY_MAX_CPU_COUNT",
 )
 _WATCH_SECONDS = 0.5
@@ -62,6 +59,11 @@ def _work(task: dict[str, Any], answers: TextIO, warm: set[str]) -> None:
         known = {"status": "error", "error": error_words(error)}
     known["total_s"] = time.perf_counter() - start
     _say(answers, known)
+
+
+def thread_environment(n: int = 1) -> dict[str, str]:
+    """Variables that give the libraries of a process so many threads."""
+    return dict.fromkeys(_THREAD_VARIABLES, str(n))
 
 
 def error_words(error: Exception) -> str:

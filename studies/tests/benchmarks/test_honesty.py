@@ -55,7 +55,7 @@ def small_trials():
     return rows + folds
 
 
-def test_small_sets_compare_models_and_what_was_foretold():
+def test_small_sets_compare_models_and_estimates():
     found = summarise(small_trials())["small"]
     assert found["tasks"] == 4
     assert found["log_loss"] == pytest.approx(0.5)
@@ -173,7 +173,7 @@ def test_a_tiny_trial_of_noise():
 
 def test_frequencies_left_out_by_hand():
     y = np.array([0, 0, 0, 1, 1])
-    found = honesty_trials._frequencies_foretell(y)
+    found = honesty_trials._estimates_of_frequencies(y)
     assert found["loo_score"] == pytest.approx(
         3 / 5
     )  # without a row of 0 it is a tie, which the first class wins

@@ -2,14 +2,12 @@
 
 import json
 import os
-import pty
-import subprocess
 import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris
+from tests.cli.processes import Terminal
 
 from bayesvm_studies.cli import STUDIES
 from bayesvm_studies.datasets import poker_hand
@@ -210,8 +208,8 @@ def test_a_dry_run_leaves_out_what_is_known(bayesvm):
 @pytest.mark.usefixtures("there")
 def test_a_dry_run_may_count_other_versions(bayesvm):
     _record(["ok", "ok"], {"other": "1"})
-    assert len(bayesvm(*QUICK, *MODELS, "--dry-run").out.splitlines()) == 4
-    assert len(bayesvm(*QUICK, *MODELS, "--dry-run", "--any-version").out.splitlines()) == 2
+    for options, n_fits in ((), 4), (("--any-version",), 2):
+        assert len(bayesvm(*QUICK, *MODELS, "--dry-run", *options).out.splitlines()) == n_fits
 
 
 @pytest.mark.usefixtures("there")
@@ -241,28 +239,6 @@ def test_failures_of_an_earlier_run_are_told(bayesvm):
     assert "of the known fits" not in again.err
 
 
-@pytest.mark.usefixtures("inline")
-def test_a_damaged_file_stops_only_its_own_fits(bayesvm, there):
-    write_set(there / "pmlb", "tae", *load_iris(return_X_y=True))
-    damaged = there / "pmlb" / "iris" / "iris.tsv.gz"
-    damaged.write_bytes(damaged.read_bytes()[:300])
-    command = ("reproduce", "structured", "--subset", "iris,tae", "--protocol", "olson", "--folds", "2")
-    command = (*command, "--models", "logistic_regression")
-    answer = bayesvm(*command)
-    assert answer.status == 1
-    assert "bayesvm: 2 fits failed" in answer.err
-    assert "bayesvm: note: not the tae of 2018" in answer.err
-    found = {(r.data, r.split): r for r in read_results("results/structured.jsonl")}
-    assert {where: r.status for where, r in found.items()} == {
-        **{("iris", i): "error" for i in range(2)},
-        **{("tae", i): "ok" for i in range(2)},
-    }
-    assert found["iris", 0].error.startswith("DatasetError: ")
-    assert "iris.tsv.gz cannot be read" in found["iris", 1].error
-    iris_folder(there / "pmlb")  # another file is another task
-    assert bayesvm(*command).status == 0
-
-
 POKER = ("reproduce", "structured", "--subset", "poker", "--protocol", "olson", "--folds", "1")
 
 
@@ -274,17 +250,6 @@ def test_completing_poker_is_told(bayesvm, there, monkeypatch):
     answer = bayesvm(*POKER, "--models", "logistic_regression")
     assert answer.status == 0
     assert answer.err.count("bayesvm: note: poker completed: 100 of its 300 rows are real") == 1
-
-
-@pytest.mark.usefixtures("inline")
-def test_cards_that_do_not_exist_are_an_error_of_the_fit(bayesvm, there):
-    part = generated_hands(100, np.empty((0, 10)))
-    labels = poker_hand(part)
-    part[3, 4] = 5
-    write_set(there / "pmlb", "poker", part, labels)
-    answer = bayesvm(*POKER, "--models", "logistic_regression")
-    assert answer.status == 1
-    assert "these are no hands of poker: there is no suit 5" in answer.err
 
 
 STRUCTURED_ERRORS = [
@@ -399,25 +364,8 @@ def test_the_live_display_shows_what_runs():
     console.file.close()
 
 
-@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
 def test_on_a_terminal(there):
-    master, slave = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "80"}
-    command = [sys.executable, "-m", "bayesvm", *QUICK, "--models", "logistic_regression"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=slave, env=environment, cwd=there)
-    os.close(slave)
-    seen = b""
-    while True:
-        try:
-            part = os.read(master, 4096)
-        except OSError:  # the other side is closed
-            break
-        if not part:
-            break
-        seen += part
-    process.communicate()
-    os.close(master)
-    assert process.returncode == 0
-    assert b"fits" in seen
-    assert b"olson iris fold" in seen
-    assert b"2 fits made" in seen
+    terminal = Terminal([*QUICK, "--models", "logistic_regression"], there)
+    assert terminal.finish() == 0
+    for words in ("fits", "olson iris fold", "2 fits made"):
+        assert words in terminal.text

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from bayesvm_studies.datasets import IMAGE_SETS, DatasetError, image_folder, load_images
+from bayesvm_studies.datasets import IMAGE_SETS, DatasetError, load_images
 from bayesvm_studies.datasets.images import download_set, read_batch, read_idx, unpack_batches
 from studies.tests.datasets.image_files import (
     BATCH_NAMES,
@@ -26,14 +26,6 @@ from studies.tests.datasets.image_files import (
     write_batches,
     write_idx_set,
 )
-
-
-@pytest.fixture(autouse=True)
-def no_settings(monkeypatch, tmp_path):
-    monkeypatch.delenv("BAYESVM_IMAGES", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for name, info in IMAGE_SETS.items():  # nothing of this machine
-        monkeypatch.setitem(IMAGE_SETS, name, info._replace(system=""))
 
 
 @pytest.fixture
@@ -212,24 +204,6 @@ def test_damaged_batches(tmp_path, content, message):
 
 
 # Folders
-
-
-def test_the_variable_names_the_folder(tmp_path, monkeypatch):
-    write_idx_set(tmp_path / "mnist")
-    monkeypatch.setenv("BAYESVM_IMAGES", str(tmp_path))
-    assert len(load_images("mnist").train_y) == 20
-    other = tmp_path / "other"
-    write_idx_set(other / "mnist", n_train=11)
-    assert len(load_images("mnist", other).train_y) == 11  # the argument comes first
-    monkeypatch.setenv("BAYESVM_IMAGES", str(tmp_path / "nowhere"))
-    with pytest.raises(DatasetError, match="BAYESVM_IMAGES: there is no folder"):
-        load_images("mnist")
-    with pytest.raises(DatasetError, match="data: there is no folder"):
-        load_images("mnist", tmp_path / "nowhere")
-
-
-def test_without_a_name_the_cache_is_used(tmp_path):
-    assert image_folder() == tmp_path / "cache" / "bayesvm" / "images"
 
 
 @pytest.mark.usefixtures("no_pooch")

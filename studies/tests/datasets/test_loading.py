@@ -12,18 +12,13 @@ from bayesvm_studies.datasets import (
     data_folder,
     find_set,
     fully_published,
+    image_folder,
     load,
     paper_sets,
     published_accuracies,
 )
 from bayesvm_studies.datasets.catalogue import CLASSIFIERS
 from studies.tests.datasets.folders import iris_folder, write_set
-
-
-@pytest.fixture(autouse=True)
-def no_settings(monkeypatch, tmp_path):
-    monkeypatch.delenv("BAYESVM_DATA", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 @pytest.fixture
@@ -66,16 +61,25 @@ def test_from_a_folder(tmp_path):
     assert (loaded.completed, loaded.note) == (False, "")
 
 
-def test_the_environment_names_the_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("BAYESVM_DATA", str(iris_folder(tmp_path)))
-    assert len(load("iris").y) == 150
-    monkeypatch.setenv("BAYESVM_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(DatasetError, match="BAYESVM_DATA: there is no folder"):
-        load("iris")
-
-
-def test_without_a_name_the_cache_is_used(tmp_path):
-    assert data_folder() == tmp_path / "cache" / "bayesvm" / "pmlb"
+@pytest.mark.parametrize(
+    ("folder_of", "variable", "cached"),
+    [(data_folder, "BAYESVM_DATA", "pmlb"), (image_folder, "BAYESVM_IMAGES", "images")],
+)
+def test_the_folder_is_given_or_named_by_a_variable_or_in_the_cache(
+    tmp_path, monkeypatch, folder_of, variable, cached
+):
+    assert folder_of() == tmp_path / "cache" / "bayesvm" / cached
+    named, given = (tmp_path / name for name in ("named", "given"))
+    named.mkdir()
+    given.mkdir()
+    monkeypatch.setenv(variable, str(named))
+    assert folder_of() == named
+    assert folder_of(given) == given
+    monkeypatch.setenv(variable, str(tmp_path / "nowhere"))
+    with pytest.raises(DatasetError, match=f"{variable}: there is no folder"):
+        folder_of()
+    with pytest.raises(DatasetError, match="data: there is no folder"):
+        folder_of(tmp_path / "nowhere")
 
 
 def test_other_rows_than_the_papers_are_noted(tmp_path):

@@ -13,6 +13,8 @@ from studies.tests.datasets.folders import real_poker, write_set
 # Hands out of 2,598,960 without order, as in every book on probability.
 COUNTS = [1302540, 1098240, 123552, 54912, 10200, 5108, 3744, 624, 36, 4]
 
+REAL_POKER = real_poker()
+
 
 def cards(numbers):
     """Suits and ranks of cards numbered 0 to 51."""
@@ -67,11 +69,9 @@ def test_the_order_of_cards_does_not_matter():
     assert (poker_hand(cards(hands)) == poker_hand(cards(shuffled))).all()
 
 
+@pytest.mark.skipif(REAL_POKER is None, reason="no real poker hands here; name their folder in BAYESVM_DATA")
 def test_every_real_row_has_the_label_that_the_rules_give():
-    path = real_poker()
-    if path is None:
-        pytest.skip("no real poker hands here; name their folder in BAYESVM_DATA")
-    X, y, names = read_tsv(path)
+    X, y, names = read_tsv(REAL_POKER)
     assert names == ("S1", "C1", "S2", "C2", "S3", "C3", "S4", "C4", "S5", "C5")
     assert len(y) >= 125_008
     assert (poker_hand(X) == y).all()

@@ -64,13 +64,6 @@ def test_a_draw_next_to_one_stays_in_range(monkeypatch):
     assert [int(d) for d in draws] == [8, 8, 1, 31, 31]
 
 
-def test_in_the_middle_without_a_hole_nothing_changes():
-    X = images(3)
-    zero = torch.zeros(3, dtype=torch.long)
-    draws = Draws(zero + 4, zero + 4, zero.bool(), zero, zero)
-    assert torch.equal(augmented(X, draws, 4, 0, ()), X)
-
-
 def test_the_generator_decides():
     X = images()
     augment = CropFlipCutout()

@@ -12,7 +12,6 @@ from bayesvm_studies.structured.contestants import contestants, missing, split_r
 from bayesvm_studies.structured.measure import build
 from bayesvm_studies.structured.one_vs_rest import PROCESSES, IndependentOneVsRest
 from bayesvm_studies.structured.plan import chosen_sets, make_plan
-from bayesvm_studies.versions import check_device
 
 
 def test_sets_by_word_and_by_name():
@@ -90,13 +89,6 @@ def test_device_and_epochs_are_part_of_the_key(sets, monkeypatch):
     assert short[0].config["shortened"] is True
     assert short[1] == plain[1]  # the default has no epochs to shorten
     assert "shortened" not in plain[0].config
-
-
-def test_a_device_must_work():
-    check_device("cpu")
-    for device in ("foo", "cuda:99", "meta"):
-        with pytest.raises(ValueError, match=f"device '{device}' does not work here"):
-            check_device(device)
 
 
 def test_the_recipe_is_that_of_the_estimator():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bayesvm._core.likelihoods.base import (
+    Committee,
     Likelihood,
     PointLikelihood,
     PointTerms,
@@ -12,6 +13,7 @@ from bayesvm._core.likelihoods.base import (
     ProperLikelihood,
     RowTerms,
     expected,
+    members_of,
     with_gradient,
 )
 from bayesvm._core.likelihoods.hinge import (
@@ -32,6 +34,7 @@ from bayesvm._registry import Registry
 __all__ = [
     "AugmentedBinaryHinge",
     "BinaryHinge",
+    "Committee",
     "CrammerSingerMode",
     "DrawnSites",
     "HingeMode",
@@ -49,6 +52,7 @@ __all__ = [
     "Softmax",
     "augmented_hinge",
     "expected",
+    "members_of",
     "pair_bound",
     "register_likelihood",
     "resolve_likelihood",

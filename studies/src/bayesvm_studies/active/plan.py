@@ -20,7 +20,7 @@ from bayesvm_studies.versions import code_version, package_versions
 N_INDUCING = 4
 PAIR = ("variation_ratio", "softmax_entropy")
 
-# A policy looks at no more rows of a set, and errors are counted on no more; the poker group looks at all.
+# Most rows of a set in the pool, and in the test; the poker group has no limit.
 POOL_ROWS = 10_000
 TEST_ROWS = 2_000
 POKER_TEST_ROWS = 10_000

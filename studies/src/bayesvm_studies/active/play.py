@@ -195,7 +195,7 @@ def measure(task: dict[str, Any], folder: Path, begin: Callable[[], None]) -> di
     X, y = np.load(folder / "X.npy", mmap_mode="r"), np.load(folder / "y.npy")
     begin()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # small fits say much about themselves
+        warnings.simplefilter("ignore")  # small fits give many
         if arguments["kind"] == "clock":
             return _clock(arguments, X, y)
         return _play(arguments, X, y)

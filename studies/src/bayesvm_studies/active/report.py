@@ -22,8 +22,8 @@ from bayesvm_studies.active.plan import (
 )
 from bayesvm_studies.active.summary import BUDGETS, ActiveSummary, Curves, Duel, policy_key, summarise_active
 from bayesvm_studies.figures import BandPanel, Pair, bands_figure, scatter_figure
-from bayesvm_studies.page import Cell, Drawing, Line, Report, Table, in_order, study_report
-from bayesvm_studies.results import Result
+from bayesvm_studies.page import Cell, Drawing, Line, Report, Table, in_order
+from bayesvm_studies.results import Result, tidy_csv
 
 _OURS = "default/variation_ratio"
 
@@ -160,7 +160,10 @@ def _duel_pair(fought: Duel) -> Pair:
 
 def report(results: Sequence[Result]) -> Report:
     """What the results say."""
-    return study_report("active", results, summarise_active(results), _facts, active_drawings, _context)
+    summary = summarise_active(results)
+    numbers = summary.as_dict()
+    context, table = partial(_context, summary, numbers), partial(tidy_csv, results)
+    return Report(numbers, _facts(numbers), active_drawings(summary), "active.html", context, table)
 
 
 def _context(summary: ActiveSummary, numbers: dict[str, Any], figures: Mapping[str, str]) -> dict[str, Any]:

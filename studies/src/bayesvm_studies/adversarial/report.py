@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,7 @@ from bayesvm_studies.adversarial.summary import (
 from bayesvm_studies.figures import Counts, Curve, Panel, curves_figure, histograms_figure
 from bayesvm_studies.images.arrays import HELD_OUT
 from bayesvm_studies.images.plan import GROUPS, title_of
-from bayesvm_studies.page import SHORTENED, Cell, Drawing, Line, Report, Table, many, number, study_report
+from bayesvm_studies.page import SHORTENED, Cell, Drawing, Line, Report, Table, many, number
 from bayesvm_studies.results import Result, csv_of
 
 _OWN = (OURS, "bayesvm_adam")
@@ -153,7 +153,7 @@ def adversarial_drawings(summary: AdversarialSummary) -> dict[str, Drawing]:
 def _curves(
     attacked: Attacked, of: Callable[[dict[str, Any]], float | None], start: bool = False
 ) -> list[Curve]:
-    """A line per seed, from the clean images on if wanted."""
+    """A line per seed, with ``start`` from the clean images on."""
     strengths = [0.0, *attacked.epsilons] if start else attacked.epsilons
     curves = []
     for r in attacked.results:
@@ -247,11 +247,12 @@ def _histograms(group: str, ours: Attacked) -> Drawing:
 def report(results: Sequence[Result]) -> Report:
     """What the results say."""
     summary = summarise_adversarial(results)
-    table = partial(detection_csv, list(summary.attacked.values()))
-    return study_report("adversarial", results, summary, _facts, adversarial_drawings, _context, table)
+    numbers = summary.as_dict()
+    context, table = partial(_context, summary), partial(detection_csv, list(summary.attacked.values()))
+    return Report(numbers, _facts(numbers), adversarial_drawings(summary), "adversarial.html", context, table)
 
 
-def _context(summary: AdversarialSummary, *_: Any) -> dict[str, Any]:
+def _context(summary: AdversarialSummary, _: Mapping[str, str]) -> dict[str, Any]:
     groups = summary.groups
     reached = goals(summary)
     contents = [(group, GROUPS[group].title) for group in groups]

@@ -52,7 +52,7 @@ class Attacked:
         return [float(value) for value in found if value is not None]
 
     def mean(self, epsilon: float, of: Callable[[dict[str, Any]], float | None]) -> float:
-        """Its mean over the seeds; not a number where nobody has it."""
+        """Its mean over the seeds that have it; NaN where none does."""
         found = self.values(epsilon, of)
         return statistics.fmean(found) if found else float("nan")
 
@@ -135,7 +135,7 @@ class AdversarialSummary:
 
     @property
     def other_weights(self) -> list[str]:
-        """Models and seeds of which some attacks met one training and some another, of the same recipe."""
+        """Models and seeds whose attacks were made on different trainings of the same recipe."""
         known: dict[str, set[str | None]] = {}
         for r in self.results:
             if r.ok:

@@ -18,7 +18,9 @@ from threadpoolctl import threadpool_limits
 
 from bayesvm_studies import versions
 from bayesvm_studies.datasets import DatasetError, data_folder
+from bayesvm_studies.structured.measure import memory_mb
 from bayesvm_studies.versions import source_version as source_version
+from bayesvm_studies.worker import thread_environment
 
 Record = dict[str, Any]
 
@@ -38,7 +40,7 @@ def environment() -> Record:
 
 
 def write_json(path: str | Path | None, content: Record, **settings: Any) -> None:
-    """Write indented JSON, if a file is wanted; settings and the environment are its ``config``."""
+    """Write indented JSON unless the path is None; settings and the environment are its ``config``."""
     if path is None:
         return
     if settings:
@@ -87,8 +89,7 @@ def use_threads(n: int) -> None:
 
     torch.set_num_threads(n)
     threadpool_limits(n)
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = str(n)
+    os.environ |= thread_environment(n)
 
 
 def timed(task: Callable[[], object], repeats: int, device: str = "cpu", warm: int = 1) -> list[float]:
@@ -106,36 +107,28 @@ def timed(task: Callable[[], object], repeats: int, device: str = "cpu", warm: i
 
 
 def wait(device: str) -> None:
-    """Until an accelerator has done what it was told."""
+    """Wait until an accelerator has finished its work."""
     if device.startswith("cuda"):
         import torch
 
         torch.cuda.synchronize()
 
 
-def from_child(*command: str) -> Record:
-    """What another Python process prints as its last line, in JSON."""
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True)
+def from_child(*command: str, **variables: str) -> Any:
+    """What another Python process, with these variables set, prints as its last line, in JSON."""
+    environment = {**os.environ, **variables}
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, env=environment)
     if done.returncode:
         raise RuntimeError(done.stderr[-2000:])
-    found: Record = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-def forget_peak() -> int:
-    """Bytes in use now; the peak is counted anew from here (Linux only)."""
+def forget_peak() -> float:
+    """Megabytes in use now; the peak is counted anew from here (Linux only)."""
     Path("/proc/self/clear_refs").write_text("5")
-    return _memory("VmRSS")
+    return memory_mb("VmRSS")
 
 
-def peak_above(before: int) -> int:
-    """Bytes of the peak since it was forgotten above those that were in use then."""
-    return _memory("VmHWM") - before
-
-
-def _memory(field: str) -> int:
-    """VmRSS or VmHWM in bytes (ru_maxrss would include the parent's past)."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{field}:"):
-            return 1024 * int(line.split()[1])
-    raise OSError(f"no {field} in /proc/self/status")
+def peak_above(before: float) -> float:
+    """Megabytes of the peak since it was forgotten, above those in use then."""
+    return memory_mb("VmHWM") - before

@@ -67,27 +67,6 @@ def load_split(folder: Path, name: str, seed: int) -> Split:
     return Split(X_train, y_train, X_test, y_test, classes[counts > 1])
 
 
-class Contest(NamedTuple):
-    """A module's models on some sets.
-
-    Attributes
-    ----------
-    module : str
-        Of this package, which defines ``MODELS``: from a name to a function that makes an estimator.
-    names : callable
-        From the folder of sets to the names of those that take part.
-    split : int
-        ``random_state`` of the split.
-    version_of : callable
-        From a model's name to what must be unchanged for an old result to count.
-    """
-
-    module: str
-    names: Callable[[Path], list[str]]
-    split: int
-    version_of: Callable[[str], str]
-
-
 def _models(module: str) -> dict[str, Callable[[], Any]]:
     """What a module of this package calls ``MODELS``; run as a command, it is known as __main__ as well."""
     found: dict[str, Callable[[], Any]] = import_module(f"bayesvm_studies.benchmarks.{module}").MODELS
@@ -249,24 +228,44 @@ def outcome(record: Record) -> str:
     return scores.format(**record) if "log_loss" in record else "done"
 
 
-def run(contest: Contest, doc: str | None) -> int:
-    """The command line of a contest: run what is not known, print the table, write it."""
-    models = _models(contest.module)
+def run(
+    module: str,
+    sets_of: Callable[[Path], list[str]],
+    split: int,
+    version_of: Callable[[str], str],
+    doc: str | None,
+) -> int:
+    """The command line of a contest: run what is not known, print the table, write it.
+
+    Parameters
+    ----------
+    module : str
+        Of this package, which defines ``MODELS``: from a name to a function that makes an estimator.
+    sets_of : callable
+        From the folder of sets to the names of those that take part.
+    split : int
+        ``random_state`` of the split.
+    version_of : callable
+        From a model's name to what must be unchanged for an old result to count.
+    doc : str or None
+        Of the module.
+    """
+    models = _models(module)
     parser = command_line(doc, data="folder of PMLB sets (else BAYESVM_DATA)")
-    parser.add_argument("--split", type=int, default=contest.split, help="random_state of the split")
+    parser.add_argument("--split", type=int, default=split, help="random_state of the split")
     parser.add_argument("--models", nargs="+", choices=list(models), default=list(models))
     parser.add_argument("--subset", nargs="+", metavar="NAME", help="only these sets")
     parser.add_argument("--jobs", type=int, default=1, help="processes; quote times of 1 only (default: 1)")
-    parser.add_argument("--results", type=Path, default=RESULTS / f"{contest.module}.jsonl")
+    parser.add_argument("--results", type=Path, default=RESULTS / f"{module}.jsonl")
     arguments = parser.parse_args()
     folder = folder_of_sets(arguments.data)
-    names = contest.names(folder)
+    names = sets_of(folder)
     if unknown := set(arguments.subset or []) - set(names):
         parser.error(f"not among the sets: {', '.join(sorted(unknown))}")
     names = arguments.subset or names
 
-    keys = [(n, arguments.split, m, contest.version_of(m)) for n in names for m in arguments.models]
-    found = run_missing(partial(fit_to_set, contest.module, folder), keys, arguments.results, arguments.jobs)
+    keys = [(n, arguments.split, m, version_of(m)) for n in names for m in arguments.models]
+    found = run_missing(partial(fit_to_set, module, folder), keys, arguments.results, arguments.jobs)
     records = {(n, m): record for (n, _, m, _), record in found.items()}
     summary = summarise(records, names, arguments.models)
     print_summary(summary, records, names)

@@ -23,7 +23,7 @@ from bayesvm import (
     SVGPClassifier,
 )
 from bayesvm_studies.benchmarks.common import source_version
-from bayesvm_studies.benchmarks.contest import Contest, run
+from bayesvm_studies.benchmarks.contest import run
 from bayesvm_studies.competitors.classifiers import ScaledLogisticRegression
 
 # Of the PMLB sets with three or more classes and 140 to 1000 rows, every third by name.
@@ -78,4 +78,4 @@ def chosen_sets(folder: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(run(Contest("family", chosen_sets, SPLIT, version_of), __doc__))
+    sys.exit(run("family", chosen_sets, SPLIT, version_of, __doc__))

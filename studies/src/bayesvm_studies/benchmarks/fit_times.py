@@ -6,11 +6,8 @@ Give source folders by name: ``--sources before=OLD/src after=src``.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
-from bayesvm_studies.benchmarks.common import command_line, write_json
+from bayesvm_studies.benchmarks.common import command_line, from_child, write_json
 
 _FITS = """
 import json, time, warnings, torch
@@ -33,15 +30,7 @@ print(json.dumps(found))
 """
 
 
-def fit_seconds(source: str) -> dict[str, float]:
-    """Least seconds of each fit in a process of its own."""
-    environment = {**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", _FITS], env=environment, capture_output=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
-def main() -> int:
+def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--sources", nargs="+", required=True, metavar="NAME=FOLDER")
     parser.add_argument("--rounds", type=int, default=3)
@@ -50,13 +39,13 @@ def main() -> int:
     least: dict[str, dict[str, float]] = {}
     for _ in range(arguments.rounds):
         for name, folder in sources.items():
-            for data, seconds in fit_seconds(folder).items():
+            least_of_run = from_child("-c", _FITS, PYTHONPATH=folder, OMP_NUM_THREADS="1")
+            for data, seconds in least_of_run.items():
                 known = least.setdefault(name, {})
                 known[data] = min(seconds, known.get(data, seconds))
     print(json.dumps(least, indent=1))
     write_json(arguments.json, least, rounds=arguments.rounds)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -120,7 +120,7 @@ def summarise(records: Iterable[Record]) -> Record:
         if parts[part]:
             figures |= summary(parts[part])
     if parts["cv"] and parts["small"]:
-        figures["small"] |= foretold_by_folds(parts["small"], parts["cv"])
+        figures["small"] |= estimates_of_folds(parts["small"], parts["cv"])
     return figures | {"failed": failed}
 
 
@@ -129,8 +129,8 @@ def mean(rows: list[Record], plus: str, minus: str | None = None) -> float:
     return float(np.mean([r[plus] - (r[minus] if minus else 0.0) for r in rows]))
 
 
-def foretold(rows: list[Record]) -> Record:
-    """Leave-one-out against the truth: positive gaps are too good an opinion of oneself."""
+def estimates(rows: list[Record]) -> Record:
+    """Leave-one-out estimates against the truth: positive gaps are optimism."""
     gaps = np.array([r["log_loss"] - r["loo_log_loss"] for r in rows])
     return {
         "trials": len(rows),
@@ -144,20 +144,20 @@ def foretold(rows: list[Record]) -> Record:
     }
 
 
-def optimistic(rows: list[Record], foretelling: str) -> float:
-    """Share of the tasks whose mean log-loss is above the mean foretold."""
+def optimistic(rows: list[Record], estimate: str) -> float:
+    """Share of the tasks whose mean log-loss is above its mean estimate."""
     gaps = defaultdict(list)
     for r in rows:
-        gaps[r["data"]].append(r["log_loss"] - r[foretelling])
+        gaps[r["data"]].append(r["log_loss"] - r[estimate])
     return float(np.mean([np.mean(values) > 0 for values in gaps.values()]))
 
 
 def summarise_noise(rows: list[Record]) -> Record:
-    """Gaps of accuracy on labels that nothing foretells, and the same of class frequencies as the floor."""
+    """Gaps of accuracy on random labels, and those of class frequencies as the floor."""
     figures = {}
     for model in ("ours", "frequencies"):
         if own := [r for r in rows if r["model"] == model]:
-            figures[model] = foretold(own) | {
+            figures[model] = estimates(own) | {
                 "foretold_log_loss_gap": mean(own, "log_loss", "loo_log_loss"),
                 "foretold_gap": mean(own, "loo_score", "accuracy"),
                 "excess_log_loss": mean(own, "log_loss", "prior_log_loss"),
@@ -170,7 +170,7 @@ def summarise_rules(rows: list[Record]) -> Record:
     figures: Record = {}
     for name, some in (("sparse", list(RULES)[:4]), ("dense", list(RULES)[4:])):
         if own := [r for r in rows if r["data"].split("/")[1] in some]:
-            figures[name] = foretold(own) | {"over_best": mean(own, "log_loss", "best_log_loss")}
+            figures[name] = estimates(own) | {"over_best": mean(own, "log_loss", "best_log_loss")}
     return {"rules": figures}
 
 
@@ -188,7 +188,7 @@ def summarise_small(rows: list[Record]) -> Record:
         figures[f"median_fit_s{suffix}"] = float(np.median([r["fit_s"] for r in own]))
         figures[f"median_predict_s{suffix}"] = float(np.median([r["predict_s"] for r in own]))
         if m in ("before", "ours"):
-            gaps = foretold(own)
+            gaps = estimates(own)
             figures |= {f"{k}{suffix}": gaps[k] for k in gaps if "gap" in k or k == "share_optimistic"}
     if "ours" in of and "before" in of:
         figures["log_loss_ratio"] = figures["log_loss"] / figures["log_loss_before"]
@@ -196,8 +196,8 @@ def summarise_small(rows: list[Record]) -> Record:
     return {"small": figures}
 
 
-def foretold_by_folds(small: list[Record], cv: list[Record]) -> Record:
-    """What ten folds foretell of the fits that were judged, and leave-one-out of the same ones."""
+def estimates_of_folds(small: list[Record], cv: list[Record]) -> Record:
+    """Estimates by ten folds of the fits that were judged, and by leave-one-out of the same ones."""
     fits = {_task(r): r for r in small if r["model"] == "ours"}
     rows = [fits[_task(r)] | {k: r[k] for k in ("cv_log_loss", "fit_s")} for r in cv if _task(r) in fits]
     if not rows:
@@ -219,11 +219,11 @@ def _task(record: Record) -> tuple[str, int]:
 
 def summarise_forms(rows: list[Record]) -> Record:
     """Copied or weighted rows."""
-    return {rows[0]["data"].split("/")[0]: foretold(rows)}
+    return {rows[0]["data"].split("/")[0]: estimates(rows)}
 
 
 def summarise_guarantees(rows: list[Record]) -> Record:
-    """How often promises are broken, and what they cost; ``left_out`` is without calibration rows."""
+    """How often guarantees are broken, and what they cost; ``left_out`` is without calibration rows."""
     return {
         "abstain": kept_rates(rows, CALIBRATION_ROWS) | {"left_out": kept_rates(rows, ("left_out",))},
         "sets": set_figures(rows, CALIBRATION_ROWS) | {"left_out": set_figures(rows, ("left_out",))},
@@ -378,7 +378,7 @@ def main() -> int:
             here = [(data, split, model, of) for data, split in tasks(part, names, splits, seed)]
             wanted = part in arguments.parts and model in arguments.models
             run = wanted and not (places.before is None and (model == "before" or part == "pair"))
-            # What is not asked for counts if it is there.
+            # Earlier records count for the summary in any case.
             keys += here if run else [key for key in here if key in known and "error" not in known[key]]
     found = run_missing(partial(measured, places), keys, arguments.results, arguments.jobs)
     figures = summarise(found.values())

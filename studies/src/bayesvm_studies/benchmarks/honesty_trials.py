@@ -37,6 +37,7 @@ from bayesvm_studies.benchmarks import quality
 from bayesvm_studies.benchmarks.common import Record, clusters
 from bayesvm_studies.benchmarks.contest import Key, Split, load_split, measure, warm_up
 from bayesvm_studies.benchmarks.kernel_prior import noise, rule
+from bayesvm_studies.worker import thread_environment
 
 Array = npt.NDArray[Any]
 
@@ -50,7 +51,6 @@ CALIBRATION_DRAWS = 10
 SET_DRAWS = 4
 COVERAGE = 0.9
 FOLDS = 10
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 # How often each side of a comparison of times has its turn.
 TURNS = 3
 
@@ -105,12 +105,12 @@ class Child:
             [sys.executable, "-P", str(script), str(threads)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(source), **dict.fromkeys(THREADS, str(threads))},
+            env={**os.environ, "PYTHONPATH": str(source), **thread_environment(threads)},
         )
         self._answer()  # imports and a first fit are done
 
     def ask(self, request: str, *arrays: Array) -> Any:
-        """An answer, or the exception that the other process has met."""
+        """The answer; raises the exception that the other process raised."""
         assert self._process.stdin is not None
         pickle.dump((request, *arrays), self._process.stdin)
         self._process.stdin.flush()
@@ -137,7 +137,7 @@ class Elsewhere(ClassifierMixin, BaseEstimator):
         self.source = source
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit there; what was foretold comes back."""
+        """Fit there; the estimates come back as attributes."""
         for name, value in child(self.source).ask("fit", X, y).items():
             setattr(self, name, value)
         return self
@@ -174,7 +174,7 @@ def measured(places: Places, key: Key) -> Record:
     data, seed, model, _ = key
     part, *given = data.split("/")
     if part == "guarantees":
-        return promises(given[0], int(given[1]), seed)
+        return guarantees(given[0], int(given[1]), seed)
     if part == "cv":
         return cross_validated(places.split(given[0], seed))
     if part == "pair":
@@ -209,7 +209,7 @@ def fitted(model: str, places: Places, split: Split) -> Record:
         return measure(Elsewhere(places.before), split)
     warm_up(model, MODELS[model])
     found = measure(MODELS[model](), split)
-    return found | _frequencies_foretell(split.y) if model == "frequencies" else found
+    return found | _estimates_of_frequencies(split.y) if model == "frequencies" else found
 
 
 def _split(X: Array, y: Array, X_test: Array, y_test: Array) -> Split:
@@ -223,8 +223,8 @@ def constant(split: Split) -> Record:
     return {"prior_log_loss": float(log_loss(split.y_test, proba, labels=split.classes))}
 
 
-def _frequencies_foretell(y: Array) -> Record:
-    """What class frequencies say of every row when it is left out of them."""
+def _estimates_of_frequencies(y: Array) -> Record:
+    """Leave-one-out accuracy and log-loss of the class frequencies."""
     counts = np.unique(y, return_counts=True)[1]
     without = counts - np.eye(len(counts))
     own = np.maximum((counts - 1) / (len(y) - 1), np.finfo(float).eps)
@@ -249,7 +249,7 @@ def copied(split: Split, seed: int) -> Split:
 
 
 def cross_validated(split: Split) -> Record:
-    """What ten folds foretell; rows whose class the other folds do not have are not asked."""
+    """Estimates by ten folds, without rows whose class the other folds do not have."""
     start = time.perf_counter()
     losses: list[float] = []
     right: list[bool] = []
@@ -269,7 +269,7 @@ def cross_validated(split: Split) -> Record:
     }
 
 
-# --- Promises
+# --- Guarantees
 
 
 class Given(ClassifierMixin, BaseEstimator):
@@ -292,8 +292,8 @@ class Given(ClassifierMixin, BaseEstimator):
         return np.asarray(X).argmax(1)
 
 
-def promises(kind: str, n: int, seed: int) -> Record:
-    """One fit, and what it promises with many draws of calibration rows and without any.
+def guarantees(kind: str, n: int, seed: int) -> Record:
+    """One fit, and its guarantees with many draws of calibration rows and without any.
 
     ``abstain`` holds by rate what a threshold that knows the truth would answer, the error of all rows, and
     pairs of answered share and true error, both zero where nothing is answered; ``sets`` holds true

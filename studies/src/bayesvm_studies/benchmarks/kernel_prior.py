@@ -1,10 +1,10 @@
-"""Which prior keeps kernel learning from believing noise (eq. 5.9), and what parts of the calibration gain.
+"""Which prior keeps kernel learning from fitting noise (eq. 5.9), and what parts of the calibration gain.
 
 On data that judge nothing: noise, sparse and dense rules (seeds from 1000 on) and small sets (splits of seeds
-100 to 110). Accuracy and log-loss on other rows (a, l), the same foretold (fa, fl), mean confidence (cf),
-log-loss of the class frequencies (l0), processor seconds of the fit (t). Trials are appended one fit at a
-time, and a stopped run goes on. For figures of another version run this with PYTHONPATH set to it and
-``--prefix`` before the names.
+100 to 110). Accuracy and log-loss on other rows (a, l), their leave-one-out estimates (fa, fl), mean
+confidence (cf), log-loss of the class frequencies (l0), processor seconds of the fit (t). Trials are appended
+one fit at a time, and a stopped run goes on. For figures of another version run this with PYTHONPATH set to
+it and ``--prefix`` before the names.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -236,7 +235,7 @@ def print_table(trials: dict[tuple[str, str], Record]) -> None:
         print(f"| {v} | {kind}, {len(rows)} | " + " | ".join(f"{x:.4f}" for x in figures) + " |")
 
 
-def main() -> int:
+def main() -> None:
     parser = command_line(__doc__, data="folder of PMLB sets (else BAYESVM_DATA)")
     parser.add_argument("--variants", nargs="+", choices=list(VARIANTS), default=["defaults"])
     parser.add_argument("--draws", type=int, default=1)
@@ -259,8 +258,7 @@ def main() -> int:
                 file.flush()
     run = {(arguments.prefix + variant, case) for variant, case in wanted}
     print_table({key: trials[key] for key in trials if key in run})
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -16,7 +16,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 
 from bayesvm import BayesianSVC
 from bayesvm_studies.benchmarks.common import source_version
-from bayesvm_studies.benchmarks.contest import Contest, run, small_sets
+from bayesvm_studies.benchmarks.contest import run, small_sets
 from bayesvm_studies.competitors.classifiers import ScaledLogisticRegression, TunedSVC
 
 N_SETS = 52
@@ -47,4 +47,4 @@ def all_small_sets(folder: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(run(Contest("quality", all_small_sets, 42, version_of), __doc__))
+    sys.exit(run("quality", all_small_sets, 42, version_of, __doc__))

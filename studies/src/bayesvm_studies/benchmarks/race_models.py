@@ -1,4 +1,4 @@
-"""Who takes part in the race, on which problems, and how one model runs in a process of its own.
+"""Models and problems of the race, and how one model runs in a process of its own.
 
 ``python -m bayesvm_studies.benchmarks.race_models KIND PROBLEM.npz RESULT.json OPTIONS``
 runs one, options as JSON. The clock runs while a model trains and at no other time.
@@ -39,6 +39,7 @@ from bayesvm_studies.benchmarks.common import Record, source_version, use_thread
 from bayesvm_studies.benchmarks.contest import load_split
 from bayesvm_studies.competitors import svgp
 from bayesvm_studies.competitors.svgp import GPflowSVGP, GPyTorchSVGP, StepTime, gpflow_versions
+from bayesvm_studies.worker import thread_environment
 
 __all__ = [
     "CONTESTANTS",
@@ -172,7 +173,7 @@ class Recorder:
     def add(self, seconds: float, proba: np.ndarray) -> None:
         """Score predictions that could be had after so many seconds."""
         y, labels = self._problem.y_test, np.arange(self._problem.n_classes)
-        # Quadrature leaves rows that sum to 1.0002; log_loss wants them exact.
+        # Quadrature leaves rows that sum to 1.0002; log_loss requires 1.
         proba = proba / proba.sum(1, keepdims=True)
         self.seconds.append(seconds)
         self.log_loss.append(float(log_loss(y, proba, labels=labels)))
@@ -227,7 +228,7 @@ def train(
 
 
 class Spectator:
-    """A scikit-learn callback with a clock that stands still while it looks.
+    """A scikit-learn callback with a clock that stops while it evaluates.
 
     Training ends where the hook of a step begins and goes on where the
     hook's end returns; in between, scikit-learn has the estimator of this
@@ -270,7 +271,7 @@ class Spectator:
 
 
 def fit_bayesvm(problem: Problem, options: Record) -> Record:
-    """A curve, and the seconds of a fit that nobody watched.
+    """A curve, and the seconds of a fit without callbacks.
 
     A callback gets at every step the estimator that a fit stopped there would
     have left: calibrated, ready to predict. Its time is the training until
@@ -428,14 +429,13 @@ def run(kind: str, options: Record, problem_file: Path, limit_s: float = 1800.0)
 
 def in_process(command: list[str], options: Record, limit_s: float) -> Record:
     """What another Python with one thread writes to a file, or why it did not."""
-    threads = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     with tempfile.TemporaryDirectory() as folder:
         result_file = Path(folder) / "result.json"
         start = time.perf_counter()
         try:
             done = subprocess.run(
                 [sys.executable, *command, str(result_file), json.dumps(options)],
-                env={**os.environ, **dict.fromkeys(threads, "1"), "CUDA_VISIBLE_DEVICES": ""},
+                env={**os.environ, **thread_environment(), "CUDA_VISIBLE_DEVICES": ""},
                 capture_output=True,
                 text=True,
                 timeout=limit_s,

@@ -115,7 +115,7 @@ def _measured_fit(X: np.ndarray, y: np.ndarray, **settings: Any) -> tuple[Bayesi
     seconds = time.perf_counter() - start
     return model, {
         "fit_s": round(seconds, 2),
-        "peak_gb": round(peak_above(before) / 1e9, 3),
+        "peak_gb": round(peak_above(before) / 1e3, 3),
         "sweeps": int(model.n_iter_),
         "converged": bool(model.converged_),
         "loo_score": model.loo_score_,

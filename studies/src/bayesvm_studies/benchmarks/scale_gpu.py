@@ -244,7 +244,7 @@ def grid(device: str, repeats: int, shrink: int) -> Record:
     return {"runs": runs}
 
 
-def main() -> int:
+def main() -> None:
     parser = command_line(__doc__, data="folder with poker/poker.tsv.gz")
     parser.set_defaults(json="scale_gpu.json")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -303,8 +303,7 @@ def main() -> int:
         record["config"]["steps"][name] = round(time.perf_counter() - begun - elapsed, 2)
         write_json(given.json, record)
         print(f"{name}: {record[name]}"[:3000], file=sys.stderr, flush=True)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -6,7 +6,6 @@ counts as short; zero: never. docs/defaults.md says what was concluded.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from typing import Any
 
@@ -58,7 +57,7 @@ def measure(X: np.ndarray, y: np.ndarray, per_class: int, seeds: int) -> dict[st
     return {"log_loss": round(float(np.mean(losses)), 4), "accuracy": round(float(np.mean(right)), 4)}
 
 
-def main() -> int:
+def main() -> None:
     parser = command_line(__doc__, data="folder of PMLB sets")
     parser.add_argument("--seeds", type=int, default=3)
     arguments = parser.parse_args()
@@ -74,8 +73,7 @@ def main() -> int:
             line = {b: figures[f"{name}, {rows} rows, short below {b}"]["log_loss"] for b in BELOW}
             print(f"{name:<18}{rows} rows a class: log-loss {line}", flush=True)
     write_json(arguments.json, figures, seeds=arguments.seeds)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

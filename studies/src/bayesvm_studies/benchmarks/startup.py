@@ -12,12 +12,12 @@ import sys
 import time
 from collections.abc import Callable
 
-from bayesvm_studies.benchmarks.common import command_line, write_json
+from bayesvm_studies.benchmarks.common import command_line, from_child, write_json
 
 BARS = {"help_s": 0.3, "import_ratio": 1.2, "iris_fit_s": 0.3, "wine_fit_s": 0.3}
 _FIT = """
 import time
-from sklearn.datasets import load_iris, load_wine
+from sklearn.datasets import load_digits, load_iris, load_wine
 from bayesvm import BayesianSVC
 X, y = load_iris(return_X_y=True)
 BayesianSVC(random_state=0).fit(X[::5], y[::5])  # what a first use costs anyone
@@ -51,12 +51,7 @@ def import_ratio(repeats: int) -> float:
 
 def fit_s(name: str, repeats: int) -> float:
     """Seconds of a fit in a new process, after a tiny one."""
-    program = _FIT.format(name=name)
-    outputs = (
-        subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
-        for _ in range(repeats)
-    )
-    return statistics.median(float(output) for output in outputs)
+    return statistics.median(from_child("-c", _FIT.format(name=name)) for _ in range(repeats))
 
 
 MEASURES: dict[str, Callable[[int], float]] = {

@@ -97,7 +97,7 @@ def save_start(problem: Problem, path: Path) -> None:
     likelihood: on digits within 200 steps of .01, .03 and .1.
     """
     rows = training_rows(problem)
-    _, q = _ridge_start(rows, problem.n_classes, Softmax.shift_invariant).posterior(True)
+    _, q = _ridge_start(rows, problem.n_classes, AllRivals(Softmax())).posterior(True)
     np.savez(path, m=q.m.numpy(), S=torch.cholesky_inverse(q.R).numpy())
 
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
@@ -142,7 +143,7 @@ class CalibratedSVC(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Class probabilities."""
-        return _softmax(self.slope_ * _decisions(self.model_, np.asarray(X)))
+        return softmax(self.slope_ * _decisions(self.model_, np.asarray(X)), axis=1)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The most probable class."""
@@ -165,16 +166,8 @@ def _spread(decisions: FloatArray, there: npt.NDArray[Any], classes: npt.NDArray
     return out
 
 
-def _softmax(f: FloatArray) -> FloatArray:
-    p = np.exp(f - f.max(1, keepdims=True))
-    return np.asarray(p / p.sum(1, keepdims=True))
-
-
 def _best_slope(margins: list[FloatArray], labels: list[npt.NDArray[np.intp]]) -> float:
     f, label = np.concatenate(margins), np.concatenate(labels)
     rows = np.arange(len(label))
-    own = f[rows, label]
-    # -log softmax of the label, for every slope at once
-    lead = f - own[:, None]
-    losses = [np.log(np.exp(np.minimum(slope * lead, 700.0)).sum(1)).mean() for slope in _SLOPES]
-    return float(_SLOPES[int(np.argmin(losses))])
+    likelihoods = [log_softmax(slope * f, axis=1)[rows, label].mean() for slope in _SLOPES]
+    return float(_SLOPES[int(np.argmax(likelihoods))])

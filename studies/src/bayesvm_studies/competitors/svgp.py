@@ -6,7 +6,7 @@ points learned too. ``fit`` and ``predict_proba`` are those of any classifier.
 A benchmark calls ``begin`` with rows and inducing points of its own, then
 ``step`` and ``probabilities``.
 
-TensorFlow wants other versions of numpy than this library, so GPflow lives in
+TensorFlow needs other versions of numpy than this library, so GPflow lives in
 another Python, which BAYESVM_GPFLOW_PYTHON names (else ``.venv-peers`` of the
 working directory, which ``make peers-env`` makes).
 """
@@ -30,6 +30,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.cluster import KMeans
 from sklearn.preprocessing import StandardScaler
 
+from bayesvm_studies.worker import thread_environment
+
 FloatArray = npt.NDArray[np.floating]
 Rows = npt.NDArray[np.intp] | None
 
@@ -37,7 +39,7 @@ PYTHON_VARIABLE = "BAYESVM_GPFLOW_PYTHON"
 _SCRIPT = Path(__file__).with_name("gpflow_script.py")
 _NO_GPFLOW = f"no Python with GPflow: make peers-env, or name one in {PYTHON_VARIABLE}"
 _ONE_THREAD = {
-    **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
+    **thread_environment(),
     **dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "TF_USE_LEGACY_KERAS"), "1"),
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "CUDA_VISIBLE_DEVICES": "",

@@ -109,7 +109,7 @@ def fully_published() -> list[str]:
 def data_folder(data: str | os.PathLike[str] | None = None) -> Path:
     """The folder of PMLB sets: the one given, else that of BAYESVM_DATA, else one in the user's cache.
 
-    A folder that somebody named must exist; that of the cache need not yet.
+    A folder that was named must exist; that of the cache need not yet.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def data_folder(data: str | os.PathLike[str] | None = None) -> Path:
 def image_folder(data: str | os.PathLike[str] | None = None) -> Path:
     """The folder of image sets: the one given, else that of BAYESVM_IMAGES, else one in the user's cache.
 
-    A folder that somebody named must exist; that of the cache need not yet.
+    A folder that was named must exist; that of the cache need not yet.
 
     Parameters
     ----------

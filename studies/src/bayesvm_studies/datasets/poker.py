@@ -1,4 +1,4 @@
-"""The set ``poker``: the rules that label a hand, and generated hands where only a part of it is at hand.
+"""The set ``poker``: the rules that label a hand, and generated hands where only a part of it is available.
 
 UCI's hands are five cards in the order in which they were drawn, each hand
 equally likely (its training part has a few rare ones more). The label is a

@@ -46,7 +46,7 @@ class ImageSpool(Spool):
     models : path-like
         Folder in which trained models are kept.
     elsewhere : bool
-        Whether images from elsewhere are wanted; clocks do without.
+        Whether to add images from elsewhere; clocks need none.
     """
 
     def __init__(

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from bayesvm._files import replacing
+from bayesvm.adversarial._model import joined_outputs
 from bayesvm.nn import BayesianSVMHead
 from bayesvm_studies.images import networks
-from bayesvm_studies.images.heads import SoftmaxHead, SoftmaxOutput, joined
+from bayesvm_studies.images.heads import SoftmaxHead, SoftmaxOutput
 
 
 class Model(NamedTuple):
@@ -46,7 +47,7 @@ class Model(NamedTuple):
 
 
 def build_model(arguments: dict[str, Any], n_classes: int, device: torch.device) -> Model:
-    """A model that nobody has trained.
+    """An untrained model.
 
     Parameters
     ----------
@@ -179,7 +180,7 @@ def output_of(model: Model, X: Tensor, rows: int = _ROWS) -> Any:
         At a time.
     """
     if not model.drops:
-        return joined([model.head(block) for block in features_of(model, X, rows).split(rows)])
+        return joined_outputs([model.head(block) for block in features_of(model, X, rows).split(rows)])
     device = X.device
     with _dropping(model), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(0)  # always the same passes

@@ -93,7 +93,7 @@ class Group:
     augment : bool
         Whether training images are cropped, mirrored and cut out.
     dropout : float
-        Share that is dropped where a head wants dropout.
+        Share that is dropped for heads with dropout.
     """
 
     title: str
@@ -245,7 +245,7 @@ class _Maker:
     def timing_many_classes(self) -> Task:
         group = GROUPS["cifar10_residual"]
         recipe = {**self._recipe(group), "batch_size": TIMED_BATCH}
-        # Joint Adam would have 65 million numbers of q to train: nobody's choice with so many classes.
+        # Joint Adam would have 65 million numbers of q to train: no choice with so many classes.
         own = {**_SYNTHETIC, "heads": ["softmax", "bayesvm"]}
         arguments = {**self._timed(group, recipe), **own}
         return self._task("timing", SYNTHETIC, "1000_classes", 0, arguments)

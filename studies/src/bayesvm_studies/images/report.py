@@ -31,8 +31,8 @@ from bayesvm_studies.images.summary import (
     severities_of,
     summarise_images,
 )
-from bayesvm_studies.page import Cell, Drawing, Line, Report, Table, many, number, seconds, study_report
-from bayesvm_studies.results import Result
+from bayesvm_studies.page import Cell, Drawing, Line, Report, Table, many, number, seconds
+from bayesvm_studies.results import Result, tidy_csv
 from bayesvm_studies.statistics import reliability
 
 
@@ -230,7 +230,10 @@ def _warmup_title(model: str) -> str:
 
 def report(results: Sequence[Result]) -> Report:
     """What the results say."""
-    return study_report("images", results, summarise_images(results), _facts, image_drawings, _context)
+    summary = summarise_images(results)
+    numbers = summary.as_dict()
+    context, table = partial(_context, summary, numbers), partial(tidy_csv, results)
+    return Report(numbers, _facts(numbers), image_drawings(summary), "images.html", context, table)
 
 
 def _context(summary: ImageSummary, numbers: dict[str, Any], figures: Mapping[str, str]) -> dict[str, Any]:

@@ -18,9 +18,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from bayesvm.adversarial import roc_auc
+from bayesvm.adversarial._model import joined_outputs
 from bayesvm.nn import Epoch, Recipe, train
 from bayesvm_studies.images.arrays import SYNTHETIC, Images, models_folder, read_images
-from bayesvm_studies.images.heads import Output, SoftmaxOutput, calibrated, calibration_of, joined
+from bayesvm_studies.images.heads import Output, SoftmaxOutput, calibrated, calibration_of
 from bayesvm_studies.images.laplace import LastLayerLaplace
 from bayesvm_studies.images.models import (
     Model,
@@ -55,15 +57,7 @@ def tell_apart(
     inside: Mapping[str, npt.NDArray[np.float64]], outside: Mapping[str, npt.NDArray[np.float64]]
 ) -> dict[str, float]:
     """Area under the ROC curve of each measure: how often a row from elsewhere is the more doubtful one."""
-    from scipy.stats import rankdata
-
-    found = {}
-    for name in SCORES:
-        if name in inside and name in outside:
-            n_in, n_out = len(inside[name]), len(outside[name])
-            ranks = rankdata(np.concatenate([outside[name], inside[name]]))
-            found[name] = float((ranks[:n_out].sum() - 0.5 * n_out * (n_out + 1)) / (n_out * n_in))
-    return found
+    return {s: roc_auc(inside[s], outside[s]) for s in SCORES if s in inside and s in outside}
 
 
 def evaluate(output_of: Callable[[Tensor], Output], images: Images) -> dict[str, Any]:
@@ -94,14 +88,18 @@ def evaluate(output_of: Callable[[Tensor], Output], images: Images) -> dict[str,
     sums: dict[str, Any] = {}
     ood: dict[str, dict[str, dict[str, float]]] = {}
     outside = {name: output_of(X) for name, X in images.elsewhere.items()}
-    sizes = [len(X) for X in images.elsewhere.values()]
+    ends = list(itertools.accumulate(len(X) for X in images.elsewhere.values()))
+    slices = [slice(*bounds) for bounds in itertools.pairwise([0, *ends])]
     for kind, calibration in (("plain", {}), ("tempered", fitted)):
         at = calibrated(test, calibration)
         sums[kind] = score_sums(y, at.probabilities().double().cpu().numpy(), classes)
         ood[kind] = {}
         if outside:
-            inside, all_outside = doubts(at), doubts(calibrated(joined(list(outside.values())), calibration))
-            for name, rows in zip(outside, _slices(sizes), strict=True):
+            inside, all_outside = (
+                doubts(at),
+                doubts(calibrated(joined_outputs(list(outside.values())), calibration)),
+            )
+            for name, rows in zip(outside, slices, strict=True):
                 ood[kind][name] = tell_apart(inside, {score: v[rows] for score, v in all_outside.items()})
     extra = {
         "own_temperature": own,
@@ -116,11 +114,6 @@ def evaluate(output_of: Callable[[Tensor], Output], images: Images) -> dict[str,
         "n_classes": images.n_classes,
         "extra": rounded(extra, null=False),
     }
-
-
-def _slices(sizes: list[int]) -> list[slice]:
-    ends = list(itertools.accumulate(sizes))
-    return [slice(end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
 
 _REPEATS = 3

@@ -123,14 +123,18 @@ def _reset_cuda(config: dict[str, Any]) -> Callable[[], dict[str, Any]]:
 _PROC = Path("/proc/self")
 
 
-def _field(name: str) -> float | None:
-    """A number of /proc/self/status in 10^6 bytes."""
-    try:
-        lines = (_PROC / "status").read_text().splitlines()
-    except OSError:
-        return None
-    found = next((line for line in lines if line.startswith(name + ":")), None)
-    return None if found is None else int(found.split()[1]) * 1024 / 1e6
+def memory_mb(name: str) -> float:
+    """VmRSS or VmHWM of this process in 10^6 bytes (ru_maxrss would include the parent's past).
+
+    Raises
+    ------
+    OSError
+        If this system does not tell.
+    """
+    for line in (_PROC / "status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise OSError(f"no {name} in {_PROC}/status")
 
 
 class PeakMemory:
@@ -145,13 +149,10 @@ class PeakMemory:
         try:
             ctypes.CDLL("libc.so.6").malloc_trim(0)
             (_PROC / "clear_refs").write_text("5")  # sets the mark to the present
-            self._before = _field("VmRSS")
+            self._before = memory_mb("VmRSS")
         except (OSError, AttributeError):
             pass  # not Linux, or not allowed
 
     def peak_mb(self) -> float | None:
         """The mark in 10^6 bytes, or None where it cannot be known."""
-        peak = _field("VmHWM")
-        if self._before is None or peak is None:
-            return None
-        return max(0.0, peak - self._before)
+        return None if self._before is None else max(0.0, memory_mb("VmHWM") - self._before)

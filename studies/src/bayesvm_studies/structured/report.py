@@ -17,19 +17,8 @@ from bayesvm_studies.figures import (
     scatter_figure,
     times_figure,
 )
-from bayesvm_studies.page import (
-    Cell,
-    Drawing,
-    Line,
-    Report,
-    Table,
-    in_order,
-    many,
-    number,
-    seconds,
-    study_report,
-)
-from bayesvm_studies.results import Result
+from bayesvm_studies.page import Cell, Drawing, Line, Report, Table, in_order, many, number, seconds
+from bayesvm_studies.results import Result, tidy_csv
 from bayesvm_studies.statistics import reliability
 from bayesvm_studies.structured.contestants import MULTI_CLASS, OLSON_SEED, PAPER_SEED, contestants
 from bayesvm_studies.structured.summary import (
@@ -299,7 +288,10 @@ _CONTENTS = (
 
 def report(results: Sequence[Result]) -> Report:
     """What the results say."""
-    return study_report("structured", results, summarise(results), _facts, drawings, _context)
+    summary = summarise(results)
+    numbers = summary.as_dict()
+    context, table = partial(_context, summary, numbers), partial(tidy_csv, results)
+    return Report(numbers, _facts(numbers), drawings(summary), "structured.html", context, table)
 
 
 def _context(summary: Summary, numbers: dict[str, Any], figures: Mapping[str, str]) -> dict[str, Any]:
