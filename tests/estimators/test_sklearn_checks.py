@@ -15,7 +15,7 @@ from bayesvm.distributed import DaskBayesianSVC
 
 # Weights of classes in the thousands let single rows decide, and the fit says so.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.* all but determine the model:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.* nearly determine the model:UserWarning"),
     pytest.mark.filterwarnings("ignore::bayesvm.RepeatedRowsWarning"),  # weights are compared with copies
 ]
 
