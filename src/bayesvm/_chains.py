@@ -179,7 +179,7 @@ def _from_dict(
     try:
         arviz: Any = import_module("arviz")
     except ImportError as error:
-        raise ImportError("looking at chains needs ArviZ: pip install 'bayesvm[arviz]'") from error
+        raise ImportError("to_arviz needs ArviZ: pip install 'bayesvm[arviz]'") from error
     if int(arviz.__version__.split(".")[0]) >= 1:
         return arviz.from_dict(groups, coords=coords, dims=dims)
     return arviz.from_dict(**groups, coords=coords, dims=dims)

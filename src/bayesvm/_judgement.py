@@ -119,10 +119,10 @@ class Gain(NamedTuple):
         """What a user should be told where it is not certain; ``rows`` says on which rows."""
         charge = f", less {number(self.charge)} for what was fitted to these rows" if self.charge else ""
         return plain(
-            f"the probabilities are no better than the class frequencies, as far as {rows} can tell: their "
+            f"the probabilities are no better than the class frequencies, judged by {rows}: their "
             f"log-loss is {number(self.log_loss)} and that of the frequencies {number(self.of_frequencies)}"
-            f"{charge}; the standard error of the difference is {number(self.error)}. The columns may say "
-            "nothing about the classes, or the rows are too few"
+            f"{charge}; the standard error of the difference is {number(self.error)}. The columns may be "
+            "unrelated to the classes, or the rows too few"
         )
 
 

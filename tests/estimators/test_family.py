@@ -49,7 +49,7 @@ BINARY = {
     "binary, Gibbs": BinaryBayesianSVC(inference="gibbs", approximation="dtc", **CHAINS, **KERNEL),
     "binary, chains": BinaryBayesianSVC(inference="slice", **CHAINS, **KERNEL),
 }
-ROUGH = ".*leave-one-out probabilities.*are rough"
+ROUGH = ".*leave-one-out probabilities.*are unreliable"
 CASES = [(name, n) for n in (2, 3) for name in ESTIMATORS] + [(name, 2) for name in BINARY]
 every_case = pytest.mark.parametrize(("name", "n_classes"), CASES)
 _fitted: dict[tuple[str, int], object] = {}

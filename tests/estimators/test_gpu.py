@@ -53,7 +53,7 @@ def test_a_fit_is_that_of_the_processor(rows, settings):
     assert gpu.converged_ == cpu.converged_
 
 
-@pytest.mark.filterwarnings("ignore:the draws say too little")
+@pytest.mark.filterwarnings("ignore:the draws are too few for the model")
 def test_chains_run(rows):
     X, y = (part[:80] for part in rows)
     model = BayesianSVC(

@@ -151,7 +151,7 @@ def test_the_order_of_rows_may_change_between_passes():
 
 def test_a_new_label_in_a_later_pass_is_refused():
     opened = _changing(lambda i, X, y: (X, np.where((np.arange(900) == 500) & (i > 1), 7, y)))
-    with pytest.raises(ValueError, match="the label 7 was not there in the first"):
+    with pytest.raises(ValueError, match="the label 7 did not occur in the first"):
         BayesianSVC(20, random_state=0).fit(opened)
 
 

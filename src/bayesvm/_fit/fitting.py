@@ -140,11 +140,11 @@ def store(e: Any, attributes: dict[str, Any], trained: Trained, stopped: bool) -
     if e.loo_clipped_ > _CLIPPED_SHARE:
         rows = f"{e.loo_clipped_:.0%} of the rows"
         why = (
-            f"{rows} all but determine the model on their own"
+            f"{rows} nearly determine the model on their own"
             if e.chains_ is None
-            else f"the draws say too little about the model without one row, for {rows}"
+            else f"the draws are too few for the model without one row, for {rows}"
         )
-        warn(f"{why}; their leave-one-out probabilities, and what follows from them, are rough", UserWarning)
+        warn(f"{why}; their leave-one-out probabilities, and the calibration, are unreliable", UserWarning)
     if not trained.ascent.loo_valid:
         warn(
             "training ended far from the optimum for this kernel, so leave-one-out is not available, and "
@@ -288,8 +288,8 @@ def fit_chunks(e: Any, engine: Engine[Chunk], given: Given = _NOTHING) -> None:
     e._check()
     if not engine.in_order and METHODS[chosen_inference(e)[0]].in_order:
         raise ValueError(
-            "minibatches (inference='natural', or batch_size with inference='auto') follow one after the "
-            "other, and these rows are read by many workers at once; use inference='coordinate'"
+            "minibatches (inference='natural', or batch_size with inference='auto') are sequential, and "
+            "these rows are read by many workers at once; use inference='coordinate'"
         )
     previous = _warm_start(e)
     known = None if previous is None else e.classes_

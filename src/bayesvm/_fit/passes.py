@@ -197,7 +197,7 @@ class Encoding:
         index = np.searchsorted(self.classes, y)
         unknown = self.classes[np.minimum(index, len(self.classes) - 1)] != y
         if np.any(unknown):
-            raise ValueError(changed(f"the label {y[unknown].tolist()[0]!r} was not there in the first"))
+            raise ValueError(changed(f"the label {y[unknown].tolist()[0]!r} did not occur in the first"))
         return index.astype(np.int64)
 
     def used(self, chunk: Chunk) -> npt.NDArray[np.bool_]:

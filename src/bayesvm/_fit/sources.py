@@ -132,8 +132,8 @@ def as_source(X: Any, y: Any = None, sample_weight: Any = None) -> Source:
         return ArraySource(X, y, sample_weight)
     if y is not None or sample_weight is not None:
         raise ValueError(
-            "batches bring their labels and weights: give (X, y) or (X, y, weight) in every batch, and leave "
-            "out y and sample_weight"
+            "batches contain their labels and weights: give (X, y) or (X, y, weight) in every batch, and "
+            "leave out y and sample_weight"
         )
     if callable(X):
         return BatchSource(X)

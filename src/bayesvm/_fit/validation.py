@@ -22,8 +22,8 @@ def check_at_hand(X: Any) -> None:
     if isinstance(X, (str, os.PathLike, Iterator)) or callable(X):
         raise TypeError(
             f"predictions take an array or a data frame; got {type(X).__name__}. Files larger than memory go "
-            "through `bayesvm predict` or bayesvm.tables.predict_blocks, some rows at a time; batches "
-            "through one call for each"
+            "through `bayesvm predict` or bayesvm.tables.predict_blocks, some rows at a time; call predict "
+            "once for each batch"
         )
 
 
