@@ -49,8 +49,8 @@ class BayesianSVC(AddsRows, LatentClassifier):
         expectation, by the winner of posterior draws, or by the largest mean
         (the paper's). "auto": exact while affordable, else sampled.
     hyperparameters : {"blend", "elbo", "loo", "fixed"}, default="blend"
-        What kernel parameters maximise: the mean of the bound and the
-        leave-one-out log-likelihood, either alone, or nothing.
+        What kernel parameters maximise: the bound and the leave-one-out
+        log-likelihood combined, either alone, or nothing.
     local : bool, default=True
         Let leave-one-out decide whether neighbouring training rows correct the
         latent functions where inducing points cannot follow them, as in data
@@ -380,8 +380,8 @@ class BinaryBayesianSVC(FitsHinge, AddsRows, LatentClassifier):
         (2017), which is looser: standard deviations came out as .5 to .7 of
         those of the posterior itself, against .88 to .97 (docs/family.md).
     hyperparameters : {"blend", "elbo", "loo", "fixed"}, default="blend"
-        What kernel parameters maximise: the mean of the bound and the
-        leave-one-out log-likelihood, either alone, or nothing.
+        What kernel parameters maximise: the bound and the leave-one-out
+        log-likelihood combined, either alone, or nothing.
     learning_rate : float or "auto", default="auto"
         Adam's rate for kernel parameters, and for everything with
         ``inference="adam"``.

@@ -22,7 +22,7 @@ SITE_DAMPING = 0.5
 # Bound and leave-one-out score the same rows: their mean weighs against the prior as one
 # log-likelihood does, their sum counts every row twice (27 shapes of noise: log-loss .003 above
 # the class frequencies', .009 with the sum; dense rules .592, .604; 63 splits of small sets .549, .540).
-# The softmax of a committee is a likelihood in earnest, which the sum does not mislead (the same noise:
+# The softmax of a committee is a proper likelihood, under which the sum does not overfit (the same noise:
 # .003 below with the mean, .004 below with the sum; 68 splits of small sets .548, .538).
 BOUND_WEIGHT = {"blend": 0.5, "committee": 1.0, "elbo": 1.0, "loo": 0.0}
 LEAVE_ONE_OUT_WEIGHT = {"blend": 0.5, "committee": 1.0, "elbo": 0.0, "loo": 1.0}
