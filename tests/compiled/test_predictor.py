@@ -218,7 +218,7 @@ def test_a_log_gets_one_line(kernel):
     for part in (*parts, local.compile_predictor().local):
         assert "\n" not in repr(part)
         assert len(repr(part)) < 800
-    assert "alpha=<float64 of shape (20, 3)>" in repr(predictor.posterior)
+    assert "alpha=<float64 of shape (20, " in repr(predictor.posterior)
 
 
 @pytest.mark.parametrize("kind", [str, object, np.int64, np.float64, bool])

@@ -131,7 +131,7 @@ def test_a_member_of_little_weight_is_dropped():
 
 
 def test_no_class_has_a_majority():
-    """Largest probability .45: the softmax has the weight, as the hinge is inconsistent (Liu, 2007)."""
+    """Largest probability .45 everywhere: the softmax has the weight, not the hinge (Liu, 2007)."""
     rng = np.random.default_rng(0)
     n = 6000
     X = rng.uniform(0.0, 3.0, (n, 1))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bayesvm._core import gaussian
 from bayesvm._core.kernels.compose import slope_variances
-from bayesvm._core.likelihoods.base import per_member_moments
+from bayesvm._core.likelihoods.base import per_class_moments
 from bayesvm._core.nearest import Neighbours, local_mean, nearest
 from bayesvm._core.predictive import log_softmax_pairwise
 from bayesvm._core.sites import cavity
@@ -124,7 +124,7 @@ def fit_local(rows: TrainingRows, ascent: Ascent, n_members: int = 1) -> LocalPa
     ascent : Ascent
         A variational fit; its sites are kept.
     n_members : int
-        Likelihoods whose functions it holds side by side; their mean probability decides.
+        Likelihoods whose functions it holds side by side.
     """
     if not 2 * NEIGHBOURS <= len(rows) <= MOST_ROWS or rows.n_classes > MOST_CLASSES:
         return None
@@ -146,22 +146,24 @@ def _fit(rows: TrainingRows, ascent: Ascent, n_members: int) -> LocalPart | None
     near = nearest(X, X[judges], NEIGHBOURS, typical)
     y, weight = rows.y[judges], rows.weight[judges]
     share = _left_of_neighbours(near, rows, judges)
-    F, V = _left_out(rows, ascent, judges)
+    # The last member decides for all (34 small sets: log-loss .563 without a local part, .561 where the hinge
+    # decides, .552 where the softmax does).
+    last = slice(-(W.shape[1] // n_members), None)
+    F, V = (a[:, last] for a in _left_out(rows, ascent, judges))
 
     def score(e: Tensor | float) -> Tensor:
         """Log-probabilities of the labels, at the temperature and spread that suit them best."""
-        best = []
-        for mean, s2 in zip(*per_member_moments(F + e, V, n_members), strict=True):
-            own = [
-                log_softmax_pairwise(mean, spread * s2, T).gather(1, y[:, None])[:, 0]
-                for T in _TEMPERATURES
-                for spread in _SPREADS
-            ]
-            best.append(max(own, key=lambda row: float(torch.dot(weight, row))))
-        return torch.stack(best).logsumexp(0) - math.log(n_members)
+        mean, s2 = per_class_moments(F + e, V)
+        own = [
+            log_softmax_pairwise(mean, spread * s2, T).gather(1, y[:, None])[:, 0]
+            for T in _TEMPERATURES
+            for spread in _SPREADS
+        ]
+        return max(own, key=lambda row: float(torch.dot(weight, row)))
 
     def judged(variance: float, length: float) -> Tensor:
-        return score(local_mean(X, near, W, b, share, variance, length).to(F.dtype))
+        mean = local_mean(X, near, W[:, last], b[:, last], share, variance, length)
+        return score(mean.to(F.dtype))
 
     without = score(0.0)
     tried = {(_VARIANCES[0], u): judged(_VARIANCES[0], u * typical) for u in _LENGTHS}

@@ -22,7 +22,7 @@ from bayesvm.nn._output import HeadOutput
 _NODES = 128
 
 
-class Mixture(ABC):
+class AveragedOutput(ABC):
     """Several distributions over classes whose mean is the prediction: an ensemble, or passes with dropout.
 
     One member is a plain softmax layer.
@@ -73,7 +73,7 @@ class Mixture(ABC):
 
 
 @dataclass(frozen=True)
-class MixtureOutput(Mixture):
+class MixtureOutput(AveragedOutput):
     """A mixture given by log probabilities.
 
     Attributes
@@ -135,7 +135,7 @@ def member_log_probabilities(output: Any) -> tuple[Tensor, Tensor]:
         z = normal_nodes(_NODES, output.mean.shape[1]).to(output.mean)
         f = output.mean[:, None] + (output.spread * output.variance).sqrt()[:, None] * z
         members = torch.log_softmax(output.temperature * f, 2)
-    elif isinstance(output, Mixture):
+    elif isinstance(output, AveragedOutput):
         members = output.member_log_probabilities()
     else:
         members = log_probabilities(output)[:, None]

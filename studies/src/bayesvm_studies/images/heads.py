@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bayesvm.adversarial._model import Mixture
+from bayesvm.adversarial._model import AveragedOutput
 
 
 @dataclass(frozen=True)
-class SoftmaxOutput(Mixture):
+class SoftmaxOutput(AveragedOutput):
     """Logits of one softmax layer, or of several whose probabilities are averaged.
 
     Several are the members of an ensemble, passes with dropout, or draws of
