@@ -65,7 +65,7 @@ def test_summary_and_json(bayesvm, here):
     assert "1 row without species" in answer.out
     assert "held out, 12 rows" in answer.out
     assert "note (not wanted), id (not wanted)" in answer.out
-    assert "bayesvm predict a.skops NEW_TABLE.csv --abstain 0.1" in answer.out
+    assert "bayesvm predict a.skops NEW_TABLE.csv --abstain 0.05" in answer.out
     assert "\x1b" not in answer.out
     assert answer.err == (
         "bayesvm: note: column 'dose': 4 values such as 'low' do not fit a column of kind 'number' and count "

@@ -152,9 +152,8 @@ def test_labels_that_the_first_pass_did_not_meet():
     y = np.array([0, 1, 2, 3])
     for classes in ([0, 1, 3], [1, 2, 3], [0, 1, 2]):
         missing = set(range(4)) - set(classes)
-        with pytest.raises(
-            ValueError, match=f"changed between two passes: the label {missing.pop()} was not"
-        ):
+        changed = f"changed between two passes: the label {missing.pop()} did not occur in the first"
+        with pytest.raises(ValueError, match=changed):
             Encoding(np.array(classes), np.ones(3), Extent.of(np.ones((1, 1))), 0).indices(y)
 
 

@@ -48,7 +48,7 @@ BEFORE = "5e87c88"
 MOST_ROWS = 1500
 BINARY = ("german", "titanic")
 COPIED = ("vehicle", "glass", "wine_recognition", "ecoli")
-PARTS = ("noise", "rules", "small", "copies", "weights", "guarantees", "pair", "busy", "cv")
+PARTS = ("noise", "rules", "small", "copies", "weights", "guarantees", "streamed", "pair", "busy", "cv")
 COMPETITORS = ("random_forest", "catboost", "svc")
 MODELS = ("frequencies", *COMPETITORS, "before", "ours")
 # Splits and first simulated seed that judge; those of --development are for looking while code changes.
@@ -56,6 +56,7 @@ JUDGING = (50, 51, 52, 53, 54), 500
 DEVELOPMENT = (100, 101, 102, 103, 104), 5000
 NOISE_DRAWS, RULE_DRAWS, FITS = 10, 5, 3
 RULE_ROWS, FIT_ROWS = (200, 500, 1000), (200, 500)
+STREAMED_ROWS, STREAMED_FITS = 120_000, 20
 
 
 def sets_of(folder: Path) -> list[str]:
@@ -83,6 +84,8 @@ def tasks(part: str, names: list[str], splits: tuple[int, ...], seed: int) -> li
         seed += 0 if part == "rules" else len(RULES) * len(RULE_ROWS) * RULE_DRAWS
         cases = [(kind, n) for _ in range(draws) for kind in RULES for n in sizes]
         return [(f"{part}/{kind}/{n}", seed + i) for i, (kind, n) in enumerate(cases)]
+    if part == "streamed":
+        return [(f"streamed/{STREAMED_ROWS}", seed + 9000 + i) for i in range(STREAMED_FITS)]
     if part == "busy":
         return [(f"busy/{name}", 0) for name in ("digits", "clusters", "few")]
     some = COPIED if part in ("copies", "weights") else names
@@ -230,6 +233,11 @@ def summarise_guarantees(rows: list[Record]) -> Record:
     }
 
 
+def summarise_streamed(rows: list[Record]) -> Record:
+    """Promises of large tables, by rows held out and by leave-one-out of a sample."""
+    return {"streamed": {how: kept_rates(rows, (how,)) for how in ("held_out", "left_out")}}
+
+
 def kept_rates(rows: list[Record], by: Iterable[int | str]) -> Record:
     """Figures over all rates and numbers of calibration rows, and of each."""
     found = []  # rate, calibration rows, answered share, what could be answered, whether exceeded, contested
@@ -310,6 +318,7 @@ SUMMARIES: dict[str, Callable[[list[Record]], Record]] = {
     "copies": summarise_forms,
     "weights": summarise_forms,
     "guarantees": summarise_guarantees,
+    "streamed": summarise_streamed,
     "pair": summarise_pairs,
     "busy": summarise_busy,
 }

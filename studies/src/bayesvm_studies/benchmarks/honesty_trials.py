@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
@@ -50,6 +51,8 @@ CALIBRATION_DRAWS = 10
 # Each of these predicts all test rows anew.
 SET_DRAWS = 4
 COVERAGE = 0.9
+# Of ``streamed``: more rows than a fit keeps in memory.
+STREAMED_RATES, STREAMED_TEST_ROWS = (0.01, 0.02, 0.05), 200_000
 FOLDS = 10
 # How often each side of a comparison of times has its turn.
 TURNS = 3
@@ -175,6 +178,8 @@ def measured(places: Places, key: Key) -> Record:
     part, *given = data.split("/")
     if part == "guarantees":
         return guarantees(given[0], int(given[1]), seed)
+    if part == "streamed":
+        return streamed(int(given[0]), seed)
     if part == "cv":
         return cross_validated(places.split(given[0], seed))
     if part == "pair":
@@ -337,6 +342,39 @@ def guarantees(kind: str, n: int, seed: int) -> Record:
             others = [float(sizes.mean()), float(np.maximum(sizes, 1).mean())]
             each.append([*size(model.predict_set(new, COVERAGE, (X, y))), *others])
     return {"abstain": abstain, "sets": sets, "loo_score": float(model.loo_score_)}
+
+
+def streamed(n: int, seed: int) -> Record:
+    """Promises of a fit to more rows than memory keeps, by rows held out and by leave-one-out of a sample.
+
+    Two classes, labels that are wrong the more often the closer a row is to the border, five columns.
+    The record is as the one of ``guarantees``, with the rows held out as the only calibration rows.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n + n // 4 + STREAMED_TEST_ROWS, 5))
+    second = expit(4.0 * (X[:, 0] + np.sin(2.0 * X[:, 1]) + 0.5 * X[:, 2] * X[:, 3]))
+    y = (rng.random(len(X)) < second).astype(int)
+    fit, held, new = np.split(np.arange(len(X)), [n, n + n // 4])
+    model = BayesianSVC(64, random_state=0).fit(X[fit], y[fit])
+    proba = model.predict_proba(X[new])
+    confidence = proba.max(1)
+    wrong = np.where(proba.argmax(1) == 1, 1.0 - second[new], second[new])
+
+    def answered(threshold: float) -> list[float]:
+        kept = confidence >= threshold
+        return [float(kept.mean()), float(wrong[kept].mean()) if kept.any() else 0.0]
+
+    return {
+        "abstain": {
+            str(rate): {
+                "oracle": most_answered(confidence, wrong, rate),
+                "error_of_all": float(wrong.mean()),
+                "left_out": [answered(model.abstention_threshold(rate, LEVEL))],
+                "held_out": [answered(model.abstention_threshold(rate, LEVEL, (X[held], y[held])))],
+            }
+            for rate in STREAMED_RATES
+        }
+    }
 
 
 def most_answered(confidence: Array, wrong: Array, rate: float) -> float:
