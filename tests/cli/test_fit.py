@@ -83,7 +83,7 @@ def test_summary_and_json(bayesvm, here):
     assert facts["leave_one_out"]["rows"] == 59
     assert sum(group["rows"] for group in facts["classes"]) == 59
     assert sum(facts["relevance"].values()) == pytest.approx(1.0)
-    assert facts["abstention"]["max_error"] == 0.1
+    assert facts["abstention"]["max_error"] == 0.05
     assert len(facts["notes"]) == 1
     assert facts["interrupted"] is False
     assert library.load("a.skops")["model"].n_inducing == 20

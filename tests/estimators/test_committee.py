@@ -145,13 +145,13 @@ def test_no_class_has_a_majority():
     assert model.member_weights_["softmax"] > 0.8
 
 
-def test_growing_tables_keep_their_members():
-    """Where rows become too many for exact rivals, the hinge goes on alone, and a lone hinge stays alone."""
+def test_models_that_learn_on_keep_their_members():
+    """Also where rows have become too many for exact rivals."""
     X, y = load_iris(return_X_y=True)
     both = BayesianSVC(random_state=0).fit(X, y)
     both.rivals = "sampled"
     both.partial_fit(X[:20] + 0.01, y[:20])
-    assert list(both.member_weights_) == ["hinge"]
+    assert list(both.member_weights_) == ["hinge", "softmax"]
     assert both.score(X, y) > 0.9
     alone = BayesianSVC(committee=False, random_state=0).fit(X, y)
     alone.committee = True
@@ -159,3 +159,30 @@ def test_growing_tables_keep_their_members():
     assert list(alone.member_weights_) == ["hinge"]
     alone.set_params(warm_start=True).fit(X, y)
     assert list(alone.member_weights_) == ["hinge", "softmax"]
+
+
+def test_minibatches_of_two_classes_converge_for_both_members():
+    """The changes of two differences are not those of two classes: their common part counts."""
+    X, y = make_classification(1200, 6, n_informative=4, class_sep=0.8, random_state=1)
+    options = {
+        "kernel": "rbf",
+        "hyperparameters": "fixed",
+        "local": False,
+        "n_inducing": 40,
+        "random_state": 0,
+    }
+    settled = BayesianSVC(**options, tol=1e-6, max_iter=300).fit(X, y)
+    batches = BayesianSVC(**options, batch_size=128).fit(X, y)
+    for ours, theirs in zip(batches.model_.m, settled.model_.m, strict=True):
+        assert np.abs(ours - theirs).mean() < 0.05
+    assert_allclose(batches.predict_proba(X), settled.predict_proba(X), atol=0.05)
+
+
+def test_streamed_kernel_steps_are_those_of_the_softmax(monkeypatch):
+    monkeypatch.setattr("bayesvm._fit.defaults.IN_MEMORY_ROWS", 300)
+    X, y = load_iris(return_X_y=True)
+    X, y = np.tile(X, (4, 1)) + np.random.default_rng(0).normal(scale=0.1, size=(600, 4)), np.tile(y, 4)
+    model = BayesianSVC(20, hyperparameters="elbo", rivals="exact", random_state=0).fit(X, y)
+    assert list(model.member_weights_) == ["hinge", "softmax"]
+    assert model.model_.m.shape[0] == 6
+    assert model.score(X, y) > 0.9

@@ -16,7 +16,7 @@ from bayesvm._core.kernels.base import Kernel, Params
 from bayesvm._core.likelihoods import members_of
 from bayesvm._core.sites import dense_statistics
 from bayesvm._fit.rows import CanonicalRows, row_keys
-from bayesvm._fit.train import Options, Trained, infer, with_likelihood
+from bayesvm._fit.train import Options, Trained, committee, infer, with_likelihood
 from bayesvm._inference.blocks import TrainingRows
 from bayesvm._inference.rivals import n_members
 from bayesvm._inference.task import Task
@@ -114,8 +114,8 @@ def continue_training(
 ) -> Trained:
     """Q from what forgotten rows contributed and the sites of ``data`` (eqs. 3.1, 7.2).
 
-    ``data`` are the remembered rows and the new ones. The kernel and the
-    scale of the features stay as they are; inducing points are added while
+    ``data`` are the remembered rows and the new ones. The kernel, the scale of
+    the features and the members of a committee stay as they are; inducing points are added while
     fewer than ``options.n_inducing`` are in use.
     """
     old = model.on(options.device, options.dtype)
@@ -130,13 +130,10 @@ def continue_training(
         rows = TrainingRows(X, y, weight, unit, key, old.kernel, old.params, Z, model.n_classes)
         start, forgotten = Natural.of(old.q), _forgotten(memory, old)
         member = options.member
-        functions: slice | list[int] = slice(None)
-        if n_members(member.rule) > len(model.calibration):
+        if n_members(member.rule) < len(model.calibration):  # more rows than fits of a committee take
+            member = committee(model.n_classes)
+        elif n_members(member.rule) > len(model.calibration):
             member = with_likelihood(members_of(member.likelihood)[0])
-        elif n_members(member.rule) < len(model.calibration):  # more rows than a committee is fitted to
-            functions = old.functions([0])
-        start = Natural(*(a[functions] for a in start))
-        forgotten = None if forgotten is None else Natural(*(a[functions] for a in forgotten))
         if Z.shape[0] > old.Z.shape[0]:
             cross = old.kernel.cross(old.params, old.Z, Z)
             start = start.carried(cross, old.Lz, rows.Lz)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 
 from bayesvm._core.gaussian import Natural
+from bayesvm._core.likelihoods import members_of
 from bayesvm._fit import defaults
 from bayesvm._fit.engine import Chunk, Engine
 from bayesvm._fit.passes import Encoding, SampleSums
@@ -16,7 +17,7 @@ from bayesvm._fit.polish import polished
 from bayesvm._fit.prepare import Standardise, WithoutEach
 from bayesvm._fit.rows import Scaler
 from bayesvm._fit.sweeps import StreamedRows, streamed
-from bayesvm._fit.train import Options, Population, Trained, infer, train
+from bayesvm._fit.train import Options, Population, Trained, infer, train, with_likelihood
 from bayesvm._inference.blocks import TrainingRows
 from bayesvm._inference.rivals import AllRivals, OneRival
 from bayesvm._inference.task import Member, Sites, Task
@@ -69,12 +70,16 @@ def train_on_chunks(
     first = train(sample.rows, scaler, n_classes, options, start, learning, population)
     if first.interrupted:
         return first
-    params, natural, interrupted = polished(
+    natural, rule, J = first.ascent.natural, options.member.rule, 0
+    if first.n_members > 1:  # the kernel is learned under the last member of a committee
+        rule = with_likelihood(members_of(options.member.likelihood)[-1]).rule
+        J = natural.linear.shape[0] // first.n_members
+    params, last, interrupted = polished(
         engine,
         standardise,
         first.rows,
-        options.member.rule,
-        first.ascent.natural,
+        rule,
+        Natural(*(a[-J:] for a in natural)),
         n_rows,
         defaults.POLISH_STEPS,
         defaults.POLISH_RATE,
@@ -82,6 +87,7 @@ def train_on_chunks(
     with torch.no_grad():
         rows = replace(first.rows, params=params)
         base = Natural.prior(natural.linear.shape[0], rows.Lz)
+        natural = Natural(*(torch.cat([a[:-J], b]) if J else b for a, b in zip(natural, last, strict=True)))
     settings = replace(options.settings, max_iter=1) if interrupted else options.settings
     task = Task(rows, options.member, natural, base, settings)
     return infer(options.inference, task, first.kernel_curve, interrupted, None, progress, over(rows))

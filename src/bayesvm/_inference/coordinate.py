@@ -88,12 +88,12 @@ def probe_features(rows: TrainingRows) -> Tensor:
     return next(rows.blocks(_PROBE_ROWS)).features.A
 
 
-def change_of_means(probe: Tensor, before: Gaussian, after: Gaussian) -> float:
-    """RMS change of the class-centred latent means on the probe rows."""
-    delta = (after.m - before.m) @ probe.mT
-    if delta.shape[0] > 1:
-        delta = delta - delta.mean(0, keepdim=True)
-    return float(delta.square().mean().sqrt())
+def change_of_means(probe: Tensor, before: Gaussian, after: Gaussian, n_members: int = 1) -> float:
+    """RMS change of the class-centred latent means on the probe rows, of the member that changed most."""
+    delta = ((after.m - before.m) @ probe.mT).unflatten(0, (n_members, -1))
+    if delta.shape[1] > 1:
+        delta = delta - delta.mean(1, keepdim=True)
+    return float(delta.square().mean((1, 2)).amax().sqrt())
 
 
 def size_of_means(probe: Tensor, q: Gaussian) -> float:
@@ -151,7 +151,7 @@ def _safeguarded(
             moved, new_q = natural.towards(now.target, rho).posterior(centre)
             after = rows.evaluate(rule, new_q, base, sweep)
             new_bound = elbo(after.value, float(gaussian.kl(new_q, prior).sum()))
-            change = change_of_means(probe, q, new_q) / rho
+            change = change_of_means(probe, q, new_q, n_members(rule)) / rho
             if not new_bound >= bound - _BOUND_SLACK * abs(bound):
                 if rho <= _SMALLEST_STEP:
                     converged = change < tol

@@ -18,7 +18,7 @@ from bayesvm._inference.coordinate import (
     probe_features,
     size_of_means,
 )
-from bayesvm._inference.rivals import RivalRule
+from bayesvm._inference.rivals import RivalRule, n_members
 from bayesvm._inference.task import (
     Ascent,
     InMemory,
@@ -81,7 +81,7 @@ def ascend(
                 rho = min(_LARGEST_STEP, (step + 2.0) ** -_EXPONENT)
                 natural, q = natural.towards(base.plus(sums.precision, sums.linear), rho).posterior(centre)
                 step += 1
-            change = change_of_means(probe, before, q)
+            change = change_of_means(probe, before, q, n_members(rule))
             curve.append(elbo(value, float(gaussian.kl(q, prior).sum())))
             converged = change < tol * size_of_means(probe, q)
             if progress(Step("posterior", epoch, max_iter, curve[-1], change, state)) or converged:
