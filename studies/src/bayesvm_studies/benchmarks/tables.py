@@ -1,4 +1,4 @@
-"""The tables of README.md, docs/performance.md, docs/family.md and docs/scale.md from the committed results.
+"""The tables of README.md and of pages of docs/ from the committed results.
 
 Printed, or with ``--write`` put into the pages.
 """
@@ -9,8 +9,10 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from bayesvm_studies.benchmarks.common import RESULTS, ROOT, Record
+from bayesvm_studies.benchmarks.honesty_trials import RATES, STREAMED_RATES
 from bayesvm_studies.benchmarks.race import AIMS
 from bayesvm_studies.results import read_lines
 
@@ -69,6 +71,27 @@ SCALE = {
     "predict.one_row_ms": "`predict_proba`, one row, ms",
     "predict.one_row_compiled_ms": "… compiled, ms",
     "predict.rows_per_second": "… compiled, in batches, rows a second",
+}
+HONESTY = {
+    "noise.foretold_gap": ("labels of pure noise: left-out minus true accuracy", "±.02"),
+    "noise.excess_log_loss": ("… log-loss above that of the class frequencies", "≤ .01"),
+    "noise.confidence_gap": ("… mean confidence minus accuracy", "±.03"),
+    "small.foretold_gap": ("small sets: true minus left-out log-loss", "±.02"),
+    "small.share_optimistic": ("… share of the sets where that is positive", ".4 to .6"),
+    "small.mean_absolute_gap_where_cv": ("… mean distance of the two", "that of ten folds"),
+    "small.cv_mean_absolute_gap": ("… the same of ten-fold cross-validation", ""),
+    "small.log_loss_ratio": ("… log-loss over that of commit 5e87c88", "≤ .95"),
+    "small.accuracy_gain": ("… accuracy minus that of commit 5e87c88", "≥ .007"),
+    "small.log_loss": ("… log-loss", "CatBoost's"),
+    "small.log_loss_catboost": ("… of CatBoost's defaults", ""),
+    "small.accuracy": ("… accuracy", "CatBoost's"),
+    "small.accuracy_catboost": ("… of CatBoost's defaults", ""),
+    "abstain.exceeded": ("calibration rows, rates .02 to .1: rate exceeded, of draws", "≤ .1"),
+    "abstain.answered_over_oracle": ("… answered over what could be", "≥ .8"),
+    "sets.coverage_gap": ("… coverage of sets minus .9", "≥ −.01"),
+    "sets.size_ratio_without_empty_sets": ("… size over that of MAPIE's, none of them empty", "≤ 1.05"),
+    "fit_time_ratio": ("seconds of a fit over those of commit 5e87c88, median of the sets", "≤ 1.5"),
+    "busy_thread_ratio": ("two threads over one beside a busy neighbour, worst of three", "≤ 1.5"),
 }
 TERMS = {
     "row": "1",
@@ -178,6 +201,38 @@ def svgp_table() -> str:
         rows.append([name, *cells])
     head = ["GPflow's seconds per step over ours (difference in test log-loss)", "robust-max", "softmax"]
     return _table(head, rows)
+
+
+def honesty_table(found: Record) -> str:
+    """How true the estimates of a fit are, and how good it is on small sets."""
+
+    def figure(path: str) -> str:
+        value: Any = found
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        return "not measured" if value is None else f"{value:.3f}"
+
+    rows = [[what, figure(path), aim] for path, (what, aim) in HONESTY.items()]
+    return _table(["`honesty`", "measured", "aim"], rows)
+
+
+def promises_table(found: Record) -> str:
+    """Promised error rates of answers: how often they were exceeded, and how much was answered."""
+
+    def cells(kept: Record) -> list[str]:
+        return [f"{100 * kept['exceeded']:.1f} %", f"{kept['answered_over_oracle']:.2f}"]
+
+    rows = []
+    small, large = found["abstain"], found["streamed"]
+    for rate in RATES:
+        few, many = (cells(small[f"{rate:g}, {n} rows"]) for n in (200, 1000))
+        both = [" / ".join(pair) for pair in zip(few, many, strict=True)]
+        rows.append([f"{rate:g}", "200 and 500 rows", *both, *cells(small["left_out"][f"{rate:g}"])])
+    for rate in STREAMED_RATES:
+        held, left = large["held_out"][f"{rate:g}"], large["left_out"][f"{rate:g}"]
+        rows.append([f"{rate:g}", "120,000 rows, read in chunks", *cells(held), *cells(left)])
+    head = ["rate", "fitted to", "calibration rows: rate exceeded", "answered", "without: rate exceeded"]
+    return _table([*head, "answered"], rows)
 
 
 # --- docs/scale.md --------------------------------------------------------------------------------
@@ -303,6 +358,10 @@ PAGES: dict[str, Callable[[], dict[str, str]]] = {
     "docs/performance.md": lambda: {
         "limits": limits_table(),
         "race": race_table(_read("peers")),
+    },
+    "docs/guarantees.md": lambda: {
+        "honesty": honesty_table(_read("honesty")),
+        "promises": promises_table(_read("honesty")),
     },
     "docs/family.md": lambda: {"results": f"{family_table()}\n\n{svgp_table()}"},
     "docs/scale.md": lambda: scale_tables(_read("scale")),
