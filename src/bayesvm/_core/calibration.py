@@ -1,4 +1,4 @@
-"""How latents become class probabilities: temperature, spread, class offsets, weights (eqs. 6.7, 6.9, 9.10, 11.3).
+"""How latents become class probabilities: temperature, spread, offsets, weights (eqs. 6.7, 6.9, 9.10, 11.3).
 
 Estimators fit the first three to leave-one-out latents, ``fit_calibration``, and
 to left-out probabilities the weights of a committee, ``member_weights``; the
