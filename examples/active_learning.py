@@ -19,7 +19,7 @@ def main() -> None:
     X, y = load_digits(return_X_y=True)
     pool, test = slice(0, 1200), slice(1200, None)
     first = {int((y == digit).argmax()): digit for digit in range(10)}
-    model = BayesianSVC(n_inducing=64, local=False, random_state=0)
+    model = BayesianSVC(n_inducing=64, local=False, committee=False, random_state=0)
 
     print("labels  variation ratio  random   test accuracy")
     learners = {

@@ -75,12 +75,12 @@ def data_sets() -> Sets:
 def dense_rows(X: np.ndarray, y: np.ndarray) -> TrainingRows:
     """Rows that are their own inducing points, under a kernel learned once."""
     n_classes = int(y.max()) + 1
-    fitted = BayesianSVC(n_inducing=len(y), kernel="rbf", random_state=0).fit(X, y)
+    fitted = BayesianSVC(n_inducing=len(y), kernel="rbf", committee=False, random_state=0).fit(X, y)
     scaled = torch.as_tensor(fitted.model_.scaler.transform(X))
     loaded = fitted.model_.on("cpu", torch.float64)
     ones, key = torch.ones(len(y), dtype=torch.float64), torch.arange(len(y))
     return TrainingRows(
-        scaled, torch.as_tensor(y), ones, key, loaded.kernel, loaded.params, scaled.clone(), n_classes
+        scaled, torch.as_tensor(y), ones, ones, key, loaded.kernel, loaded.params, scaled.clone(), n_classes
     )
 
 

@@ -132,8 +132,9 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> FloatArray:
         """Class probabilities, shape (n_rows, n_classes); rows sum to one.
 
-        E[softmax(T (f + offset))], or the expectation under the likelihood
-        itself where that is a distribution over classes.
+        E[softmax(T (f + offset))], of a committee the mixture of its members'
+        (eq. 11.2), or the expectation under the likelihood itself where that
+        is a distribution over classes.
         """
         model, X = self._ready(X)
         return _prediction.proba(model, X)
@@ -148,7 +149,7 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         With thousands of classes most have next to no probability, and most
         of the work of ``predict_proba`` goes into finding that out. Here the
         latent means of all classes are computed, the variances only of
-        those that matter. Probabilities and ``predict_proba`` differ by at
+        those that matter (of a committee all of them). Probabilities and ``predict_proba`` differ by at
         most ``left_out``.
 
         Parameters
@@ -184,7 +185,8 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Mean and standard deviation of each class's latent function.
 
         With two classes only their difference is modelled; it is dealt
-        evenly to the two.
+        evenly to the two. Of a committee those of the hinge, even where its
+        weight is zero; ``predict`` and ``variation_ratio`` use all members.
 
         Returns
         -------
@@ -195,7 +197,10 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return mean, std
 
     def sample_latent(self, X: Any, n_samples: int = 1, random_state: Any = None) -> FloatArray:
-        """Draws of the latent functions at X, joint over rows, shape (n_samples, n_rows, n_classes)."""
+        """Draws of the latent functions at X, joint over rows, shape (n_samples, n_rows, n_classes).
+
+        Of a committee those of the hinge, even where its weight is zero.
+        """
         model, X = self._ready(X)
         return _prediction.sample_latents(model, X, n_samples, self._generator(n_samples, random_state))
 
@@ -203,7 +208,8 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Draws of the class probabilities, shape (n_samples, n_rows, n_classes).
 
         Softmax(T (f + offset)) at draws of the latents, or the probabilities
-        of the model's own likelihood. Their mean over draws tends to
+        of the model's own likelihood. Of a committee a member is drawn first,
+        one for all rows of a draw. Their mean over draws tends to
         ``predict_proba``.
         """
         model, X = self._ready(X)
@@ -211,6 +217,9 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def variation_ratio(self, X: Any, n_samples: int | None = None, random_state: Any = None) -> FloatArray:
         """How often the posterior disagrees with its own majority about the largest latent.
+
+        Of a committee a draw is a member, by its weight, and then its
+        functions (eq. 11.5).
 
         Parameters
         ----------
@@ -467,17 +476,20 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     @property
     def temperature_(self) -> float:
-        """Temperature T of the class probabilities, fitted by leave-one-out."""
+        """Temperature T of the class probabilities, of a committee the hinge's, fitted by leave-one-out."""
         return self.model_.calibration[0].temperature
 
     @property
     def spread_(self) -> float:
-        """Factor on the latent variances in class probabilities, fitted by leave-one-out."""
+        """Factor on latent variances in class probabilities, of a committee the hinge's; by leave-one-out."""
         return self.model_.calibration[0].spread
 
     @property
     def offset_(self) -> FloatArray:
-        """What is added to the latents in class probabilities, fitted by leave-one-out; sums to zero."""
+        """What is added to the latents in class probabilities, fitted by leave-one-out; sums to zero.
+
+        Of a committee the hinge's.
+        """
         return np.asarray(self.model_.calibration[0].offset)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -529,7 +541,9 @@ class AddsRows:
         the scale of the features stay; rows beyond 2000 are forgotten at
         random, and what they taught stays in the posterior. Inducing points
         are added where new rows need them, up to ``n_inducing`` (with "auto"
-        up to twice as many as ``fit`` would use). ``loo_score_`` and
+        up to twice as many as ``fit`` would use). A model that has forgotten
+        rows keeps the members of its committee; a call with more rows than
+        exact rivals are the default for gives the softmax up. ``loo_score_`` and
         ``loo_log_loss_`` then refer to remembered and new rows, ``loo_proba_``
         to the new rows only.
 

@@ -217,6 +217,8 @@ class SiteArrays:
     classes : ndarray of shape (M, K) or None
         Latent functions the columns belong to; None: all of them, in order.
     precision, linear : ndarray of shape (M, K)
+        Of a committee the functions of its members are side by side, the hinge's
+        first: 2C columns, with two classes 2.
     index : ndarray of shape (N,)
         Distinct row of each training row; -1 where its weight was zero.
     """

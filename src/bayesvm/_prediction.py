@@ -165,7 +165,7 @@ def log_variation_ratio(model: LoadedModel, X: FloatArray) -> FloatArray:
 def _shares(
     model: LoadedModel, n_samples: int, generator: torch.Generator
 ) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """Which of so many draws each member makes: as many as its weight says."""
+    """Which of so many draws are of each member, drawn at random by the weights."""
     if len(model.members) == 1:
         yield model.members[0], np.arange(n_samples)
         return

@@ -64,6 +64,8 @@ class BayesianSVC(AddsRows, LatentClassifier):
         weights from leave-one-out (section 11 of the theory). The hinge is
         better where classes are apart, the softmax where they overlap. With exact rivals and
         inference "coordinate" or "natural"; elsewhere, and with False, the hinge is alone.
+        In ``partial_fit`` a model that has forgotten rows keeps the members it has; a call
+        with more rows than exact rivals are the default for gives the softmax up.
     learning_rate : float or "auto", default="auto"
         Adam's rate for kernel parameters, and for everything with
         ``inference="adam"``.
@@ -140,6 +142,7 @@ class BayesianSVC(AddsRows, LatentClassifier):
         The correction by neighbouring rows; None unless leave-one-out improves with it.
     feature_relevance_ : ndarray of shape (n_features,)
     sites_ : SiteArrays or None
+        Of a committee the functions of all members side by side, the hinge's first.
         None for more than 100 000 rows, of which only sums are kept.
     n_iter_ : int
         Sweeps done.

@@ -1,6 +1,7 @@
-"""How latents become class probabilities: temperature, spread and class offsets (eqs. 6.7, 6.9, 9.10).
+"""How latents become class probabilities: temperature, spread, offsets, weights (eqs. 6.7, 6.9, 9.10, 11.3).
 
-Estimators fit all three to leave-one-out latents, ``fit_calibration``; the
+Estimators fit the first three to leave-one-out latents, ``fit_calibration``, and
+to left-out probabilities the weights of a committee, ``member_weights``; the
 head of a network fits the first two to held-out rows, ``fit_held_out``. Both
 compare values of one loss, ``loss_curve``.
 """

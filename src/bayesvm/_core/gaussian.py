@@ -96,7 +96,7 @@ def centred(q: Gaussian, n_members: int = 1) -> Gaussian:
 
     The likelihood sees differences only, so this changes nothing but the KL, which falls.
     """
-    if q.m.shape[0] == n_members:
+    if q.m.shape[0] == n_members:  # one function each, a difference: nothing is common to classes
         return q
     m = q.m.unflatten(0, (n_members, -1))
     return Gaussian((m - m.mean(1, keepdim=True)).flatten(0, 1), q.R, q.T)

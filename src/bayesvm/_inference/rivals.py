@@ -125,7 +125,10 @@ class AllRivals:
 
 
 def n_members(rule: RivalRule) -> int:
-    """How many likelihoods have latent functions of their own, side by side."""
+    """How many likelihoods have latent functions of their own, side by side.
+
+    Rules other than ``AllRivals`` count as one, even if they wrap a committee.
+    """
     return len(members_of(rule.likelihood)) if isinstance(rule, AllRivals) else 1
 
 

@@ -225,7 +225,9 @@ class InMemory:
 
 @dataclass(frozen=True)
 class Member:
-    """A member of the model family: likelihood, rival rule and mode.
+    """A model family member: likelihood, rival rule and mode.
+
+    The likelihood may be a committee; its members are likelihoods, not records of this class.
 
     Attributes
     ----------

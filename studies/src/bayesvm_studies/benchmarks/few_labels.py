@@ -31,7 +31,7 @@ def accuracies(name: str, split: int, folder: str | None) -> list[tuple[float, f
     half = len(order) // 2
     pool, test = order[:half], order[half:]
     first = {int(np.flatnonzero(y[pool] == c)[0]): c for c in np.unique(y[pool])}
-    model = BayesianSVC(n_inducing=4, learn_inducing=True, local=False)
+    model = BayesianSVC(n_inducing=4, learn_inducing=True, local=False, committee=False)
     learner = ActiveLearner(model, policy="margin", random_state=split)
     learner.start(X[pool], first)
     found = []

@@ -27,7 +27,12 @@ def compared(rivals: str) -> dict[str, Any]:
 
     def fitted(some: np.ndarray) -> BayesianSVC:
         model = BayesianSVC(
-            random_state=0, n_inducing=54, hyperparameters="fixed", local=False, rivals=rivals
+            random_state=0,
+            n_inducing=54,
+            hyperparameters="fixed",
+            local=False,
+            committee=False,
+            rivals=rivals,
         )
         return model.fit(X[some], y[some])
 

@@ -43,7 +43,7 @@ RACES = {
 }
 
 FAMILY = {
-    "crammer_singer": "`BayesianSVC()`",
+    "crammer_singer": "`BayesianSVC(committee=False)`",
     "crammer_singer_mean": '`BayesianSVC(rivals="mean")`',
     "crammer_singer_ecm": '`BayesianSVC(inference="ecm")`',
     "crammer_singer_slice": '`BayesianSVC(inference="slice")`',
