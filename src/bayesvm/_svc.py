@@ -110,7 +110,8 @@ class BayesianSVC(AddsRows, LatentClassifier):
         The bound after every sweep with the final kernel (with one rival per
         row, its approximation).
     kernel_curve_ : ndarray
-        The bound while the kernel was learned, on the rows used for that.
+        The bound while the kernel was learned, on the rows used for that; of a committee that of
+        the softmax alone.
     loo_proba_ : ndarray of shape (n_rows, n_classes) or None
         Class probabilities of each training row, from the model without it; if
         most classes have fewer than three rows, with rivals that lose as much.
