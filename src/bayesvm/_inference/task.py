@@ -232,7 +232,8 @@ class Member:
     Attributes
     ----------
     likelihood : Likelihood
-        The kernel is learned under it, of a committee under its last member; samplers use its values at points.
+        The kernel is learned under it, of a committee under its last member; samplers
+        use its values at points.
     rule : RivalRule
         Computes the sites of a variational fit.
     mode : PointLikelihood or None
