@@ -57,6 +57,8 @@ DEVELOPMENT = (100, 101, 102, 103, 104), 5000
 NOISE_DRAWS, RULE_DRAWS, FITS = 10, 5, 3
 RULE_ROWS, FIT_ROWS = (200, 500, 1000), (200, 500)
 STREAMED_ROWS, STREAMED_FITS = 120_000, 20
+# Of these parts the first splits only.
+SPLITS = {"pair": 1, "cv": 2}
 
 
 def sets_of(folder: Path) -> list[str]:
@@ -89,9 +91,7 @@ def tasks(part: str, names: list[str], splits: tuple[int, ...], seed: int) -> li
     if part == "busy":
         return [(f"busy/{name}", 0) for name in ("digits", "clusters", "few")]
     some = COPIED if part in ("copies", "weights") else names
-    return [
-        (f"{part}/{name}", split) for name in some for split in (splits[:1] if part == "pair" else splits)
-    ]
+    return [(f"{part}/{name}", split) for name in some for split in splits[: SPLITS.get(part, len(splits))]]
 
 
 def models_of(part: str) -> tuple[str, ...]:
