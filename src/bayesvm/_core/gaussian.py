@@ -118,10 +118,18 @@ def variance(q: Gaussian, A: Tensor) -> Tensor:
 
 
 def root_variance(q: Roots, A: Tensor) -> Tensor:
-    r"""The same from roots, :math:`V_{nj} = |T_j^\top a_n|^2`: one product for all classes."""
+    r"""The same from roots, :math:`V_{nj} = |T_j^\top a_n|^2`: products for all classes at once.
+
+    T is upper triangular, so that a block of its columns needs no row below:
+    two thirds of the time of the whole product.
+    """
     C, P = q.m.shape
-    B = A @ q.T.transpose(0, 1).reshape(P, C * P)
-    return torch.linalg.vector_norm(B.view(-1, C, P), dim=2).square_()
+    V = A.new_zeros(A.shape[0], C)
+    for block in linalg.column_blocks(P):
+        T = q.T[:, : block.stop, block].transpose(0, 1).reshape(block.stop, -1)
+        B = (A[:, : block.stop] @ T).view(A.shape[0], C, -1)
+        V += torch.linalg.vector_norm(B, dim=2).square_()
+    return V
 
 
 def kl_from(trace: Tensor, distance: Tensor, size: int, log_det: Tensor) -> Tensor:

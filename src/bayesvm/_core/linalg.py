@@ -68,6 +68,15 @@ def solve_lower_transposed(L: Tensor, B: Tensor) -> Tensor:
     return torch.linalg.solve_triangular(L.mT, B, upper=True)
 
 
+# Wide enough for products at full speed, narrow enough that triangles leave out nearly half.
+_BLOCK = 64
+
+
+def column_blocks(size: int) -> list[slice]:
+    """Blocks of the columns of a triangular or symmetric matrix, whose other half is not computed."""
+    return [slice(start, min(size, start + _BLOCK)) for start in range(0, size, _BLOCK)]
+
+
 def inverse_quadratic(L: Tensor, B: Tensor) -> Tensor:
     """Column norms b^T (L L^T)^{-1} b for the columns of B, shape (..., n)."""
     return torch.linalg.vector_norm(solve_lower(L, B), dim=-2).square()
