@@ -126,8 +126,8 @@ def root_variance(q: Roots, A: Tensor) -> Tensor:
     C, P = q.m.shape
     V = A.new_zeros(A.shape[0], C)
     for block in linalg.column_blocks(P):
-        T = q.T[:, : block.stop, block].transpose(0, 1).reshape(block.stop, -1)
-        B = (A[:, : block.stop] @ T).view(A.shape[0], C, -1)
+        T = q.T[:, : block.stop, block].transpose(0, 1).flatten(1)
+        B = (A[:, : block.stop] @ T).unflatten(1, (C, -1))
         V += torch.linalg.vector_norm(B, dim=2).square_()
     return V
 

@@ -43,12 +43,11 @@ def dense_precision(A: Tensor, W: Tensor) -> Tensor:
     round takes 1.4 times as long. In blocks of columns the half above the
     diagonal is enough: two thirds of the time.
     """
-    N, P = A.shape
-    C = W.shape[1]
+    P, C = A.shape[1], W.shape[1]
     precision = A.new_empty(C, P, P)
     for block in linalg.column_blocks(P):
-        WA = (W[:, :, None] * A[:, None, block]).reshape(N, -1)
-        upper = (A[:, : block.stop].mT @ WA).view(block.stop, C, -1)
+        WA = (W[:, :, None] * A[:, None, block]).flatten(1)
+        upper = (A[:, : block.stop].mT @ WA).unflatten(1, (C, -1))
         precision[:, : block.stop, block] = upper.transpose(0, 1)
         precision[:, block, : block.start] = upper[: block.start].permute(1, 2, 0)
     return precision
