@@ -492,6 +492,15 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         return np.asarray(self.model_.calibration[0].offset)
 
+    @property
+    def mixing_(self) -> FloatArray:
+        """What centred latent means of one class (row) add to those of another (column), by leave-one-out.
+
+        Zero where there are two classes or more than 20. Of a committee the hinge's.
+        """
+        found, C = self.model_.calibration[0].mixing, self.model_.n_classes
+        return np.zeros((C, C)) if found is None else np.asarray(found)
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 

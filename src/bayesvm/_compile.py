@@ -142,7 +142,10 @@ def _readout(model: Model, members: list[int], dtype: str) -> Readout:
     if model.n_classes == 2:
         z, w = (t.numpy().astype(dtype) for t in line_nodes(LINE_NODES))
         return SigmoidAtNodes(float(offset[1] - offset[0]), z, w)
-    return ExpectedSoftmax(offset, dtype)
+    if calibration.mixing is None:
+        return ExpectedSoftmax(offset, dtype)
+    mixing = np.asarray(calibration.mixing)
+    return ExpectedSoftmax(offset, dtype, mixing - mixing.mean(0))
 
 
 def _local(local: LocalPart, some: Array, temperature: Array) -> FoldedLocal:

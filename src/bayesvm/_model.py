@@ -17,7 +17,6 @@ from bayesvm._core.gaussian import Gaussian
 from bayesvm._core.kernels.base import Kernel, Params
 from bayesvm._core.kernels.compose import slope_variances
 from bayesvm._core.likelihoods import ProperLikelihood
-from bayesvm._core.predictive import softmax_of_draws
 from bayesvm._core.top_k import envelope
 from bayesvm._fit.local import LoadedLocal, LocalPart
 from bayesvm._fit.rows import Scaler
@@ -157,9 +156,7 @@ class LoadedModel:
         """
         if self.model.likelihood is not None:
             return self.model.likelihood.conditional(f)
-        calibration = self.model.calibration[member]
-        offset = f.new_tensor(calibration.offset)
-        return softmax_of_draws(mean, f - mean, calibration.temperature, calibration.spread, offset)
+        return self.model.calibration[member].at_draws(mean, f - mean)
 
     def rows(self, X: FloatArray) -> Tensor:
         """Standardised rows as a tensor."""

@@ -168,7 +168,6 @@ def _candidates(
     """The candidates of rows with largest deviations of their own."""
     n = A.shape[0]
     calibration = model.model.calibration[0]
-    offset = A.new_tensor(calibration.offset)
     classes = torch.empty(n, n_candidates, dtype=torch.int64, device=A.device)
     mean, rest = A.new_empty(n, n_candidates), A.new_empty(n, N_BOUNDS)
     level = torch.ceil(_LEVELS * deviation.double().log2())
@@ -176,6 +175,6 @@ def _candidates(
     for value in torch.unique(level).tolist():
         growth = largest_growth(factor, 2.0 ** (value / _LEVELS))
         for part in torch.nonzero(level == value)[:, 0].split(size):
-            u = (gaussian.mean(model.q, A[part]) + offset).mul_(calibration.temperature)
+            u = calibration.mean(gaussian.mean(model.q, A[part])).mul_(calibration.temperature)
             classes[part], mean[part], rest[part] = candidates(u, growth, n_candidates)
     return Candidates(classes, mean, rest)

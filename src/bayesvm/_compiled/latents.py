@@ -175,13 +175,19 @@ class ExpectedSoftmax(Brief):
     ----------
     offset : ndarray of shape (C,)
     dtype : str
+    mixing : ndarray of shape (C, C) or None
+        What the means of classes add to those of others (eq. 6.22).
     """
 
     offset: Array
     dtype: str
+    mixing: Array | None = None
 
     def __call__(self, F: Array, s2: Array) -> Array:
-        return expected_softmax(F + self.offset, np.sqrt(s2), self.dtype)
+        mean = F + self.offset
+        if self.mixing is not None:
+            mean += F @ self.mixing
+        return expected_softmax(mean, np.sqrt(s2), self.dtype)
 
 
 @dataclass(frozen=True, repr=False)

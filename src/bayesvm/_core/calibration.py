@@ -1,6 +1,6 @@
-"""How latents become class probabilities: temperature, spread, offsets, weights (eqs. 6.7, 6.9, 9.10, 11.3).
+"""How latents become class probabilities: temperature, spread, offsets, mixing, weights (eqs. 6.7, 6.9, 6.22, 9.10, 11.3).
 
-Estimators fit the first three to leave-one-out latents, ``fit_calibration``, and
+Estimators fit the first four to leave-one-out latents, ``fit_calibration``, and
 to left-out probabilities the weights of a committee, ``member_weights``; the
 head of a network fits the first two to held-out rows, ``fit_held_out``. Both
 compare values of one loss, ``loss_curve``.
@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
+from bayesvm._core import linalg
 from bayesvm._core.linalg import LOG2_E
 from bayesvm._core.predictive import expected_softmax, margins_at_nodes
 
@@ -58,12 +60,14 @@ class Calibration:
     """Class probabilities are E softmax(T (f + offset)), with Var f multiplied by the spread.
 
     Of a committee each member has its own, with its weight in the mixture (eq. 11.2).
+    Means are mixed over the classes first, where there is a matrix for it (eq. 6.22).
     """
 
     temperature: float
     spread: float
     offset: tuple[float, ...]
     weight: float = 1.0
+    mixing: tuple[tuple[float, ...], ...] | None = None
 
     @classmethod
     def none(cls, n_classes: int) -> Calibration:
@@ -72,7 +76,18 @@ class Calibration:
 
     def of(self, F: Tensor, s2: Tensor) -> tuple[Tensor, Tensor, float]:
         """Means, variances and temperature of calibrated latents, as ``expected_softmax`` takes them."""
-        return F + F.new_tensor(self.offset), self.spread * s2, self.temperature
+        return self.mean(F), self.spread * s2, self.temperature
+
+    def at_draws(self, mean: Tensor, deviations: Tensor) -> Tensor:
+        """Softmax of calibrated latents: a mean (N, C) and deviations (S, N, C) of draws (eq. 8.38)."""
+        return torch.softmax(self.temperature * (self.mean(mean) + self.spread**0.5 * deviations), -1)
+
+    def mean(self, F: Tensor) -> Tensor:
+        """Means (..., C), mixed and shifted (eqs. 6.9, 6.22)."""
+        shifted = F + F.new_tensor(self.offset)
+        if self.mixing is None:
+            return shifted
+        return shifted + (F - F.mean(-1, keepdim=True)) @ F.new_tensor(self.mixing)
 
 
 def loss_curve(
@@ -121,7 +136,7 @@ def _margins(F: Tensor, s2: Tensor | Deviations, y: Tensor, n_nodes: int) -> tup
     return f.sub_(own.clone()), torch.full((n_draws,), 1.0 / n_draws, dtype=f.dtype, device=f.device)
 
 
-# --- All three from leave-one-out latents: temperatures and spreads on a grid.
+# --- All from leave-one-out latents: temperatures and spreads on a grid, then offsets, then mixing.
 
 
 # Down to where latents say next to nothing and offsets everything: rows of noise then get the class
@@ -147,13 +162,13 @@ def fit_calibration(
     wide: bool = False,
     known: Tensor | None = None,
 ) -> Calibration:
-    """Temperature, spread and offsets of least leave-one-out log-loss plus priors (eqs. 6.7, 6.9).
+    """Temperature, spread, offsets and mixing of least leave-one-out log-loss plus priors (eqs. 6.7, 6.9, 6.22).
 
     Spreads are tried from one downwards until they no longer pay. The best
     temperature moves little from one spread to the next, so only its
     neighbourhood is searched after the first, and at last together with the
     offsets, which must pay too. Both are looked for further out if ``wide``; ``known`` is that of
-    ``fit_offsets``.
+    ``fit_offsets``. Without ``offsets`` nothing is mixed either.
     """
     temperatures, spreads = (WIDE_TEMPERATURES, WIDE_SPREADS) if wide else (TEMPERATURES, SPREADS)
     slack = _INDIFFERENCE * float(weight.sum())
@@ -171,13 +186,18 @@ def fit_calibration(
         if new_cost >= cost:
             break
         curve, cost, spread = tried, new_cost, smaller
-    s2 = spread * s2
-    if offsets:
-        n = len(TEMPERATURES) if spread >= SPREADS[-1] else len(temperatures)
-        found = _with_offsets(F, s2, y, weight, curve, temperatures[:n], slack, known)
-        if found.cost < float(curve.min()):
-            return Calibration(found.T, spread, tuple((found.log_odds / found.T).tolist()))
-    return Calibration(float(temperatures[_smallest_good(curve, slack)]), spread, (0.0,) * F.shape[1])
+    T, offset = float(temperatures[_smallest_good(curve, slack)]), (0.0,) * F.shape[1]
+    if not offsets:
+        return Calibration(T, spread, offset)
+    n = len(TEMPERATURES) if spread >= SPREADS[-1] else len(temperatures)
+    found = _with_offsets(F, spread * s2, y, weight, curve, temperatures[:n], slack, known)
+    if found.cost < float(curve.min()):
+        T, offset = found.T, tuple((found.log_odds / found.T).tolist())
+    calibration = Calibration(T, spread, offset)
+    if not 3 <= F.shape[1] <= MOST_MIXED:
+        return calibration
+    mixing = fit_mixing(F, s2, y, weight, calibration)
+    return replace(calibration, mixing=tuple(map(tuple, mixing.tolist())))
 
 
 class _WithOffsets(NamedTuple):
@@ -311,6 +331,69 @@ def fit_offsets(
         if float(step.abs().max()) < _OFFSET_TOLERANCE:
             break
     return b.to(F.dtype)
+
+
+# --- Mixing: what the latents of other classes say about a class, by two Newton steps of the same kind.
+
+
+# Most classes whose latents are mixed: the steps solve for C^2 numbers.
+MOST_MIXED = 20
+# Of the normal prior on every number of the matrix. Of 34 small sets in four splits the log-loss falls by 1.1 %
+# with 10 as with 20, on 73 and 74 % of them; on noise it does nothing (docs/defaults.md).
+MIXING_PRECISION = 10.0
+_MIXING_STEPS = 2
+
+
+def fit_mixing(
+    F: Tensor, s2: Tensor | Deviations, y: Tensor, weight: Tensor, calibration: Calibration
+) -> Tensor:
+    """How much of other classes' means each class takes, shape (C, C), zero on the diagonal (eq. 6.22).
+
+    Expectation-maximisation over the nodes as for offsets, where a step is Newton's. A
+    step that lowers the posterior density ends it.
+    """
+    N, C = F.shape
+    T = calibration.temperature
+    u = (T * (F - F.mean(1, keepdim=True))).double()
+    free = torch.nonzero(~torch.eye(C, dtype=torch.bool, device=u.device).flatten())[:, 0]
+    M = u.new_zeros(C, C)
+    largest = float(weight.max())  # weights of any size fit into single precision as shares of it
+    light, precision = (weight / largest).double(), MIXING_PRECISION / largest
+    spread, shifted = calibration.spread * s2, F + F.new_tensor(calibration.offset)
+
+    def terms(M: Tensor) -> tuple[float, Tensor, Tensor]:
+        """The log density, its gradient and curvature, divided by the largest weight."""
+        density, gradient = -0.5 * precision * float(M.square().sum()), -precision * M
+        curvature = u.new_zeros(C * C, C * C)
+        for rows in _blocks(F, _NODES):
+            logits, node_weight = _margins(shifted[rows].float(), spread[rows].float(), y[rows], _NODES)
+            logits.mul_(T).add_((u[rows] @ M).mT[:, :, None].float())
+            own = y[None, rows, None].expand(1, -1, logits.shape[2])
+            pi = torch.softmax(logits, 0)
+            mine = pi.gather(0, own)[0] * node_weight
+            chance = mine.sum(1, keepdim=True).clamp_min(torch.finfo(mine.dtype).tiny)
+            density += float(light[rows] @ chance[:, 0].log().double())
+            share = mine / chance
+            both = torch.einsum("cns,dns->ncd", pi * share, pi).double()
+            expected = (pi * share).sum(2).mT.double()
+            gradient += u[rows].mT @ (light[rows, None] * (one_hot(y[rows], C) - expected))
+            H = (torch.diag_embed(expected) - both) * light[rows, None, None]
+            outer = u[rows, :, None] * u[rows, None, :]
+            part = outer.flatten(1).mT @ H.flatten(1)  # [i, k, j, l] for M_ij and M_kl
+            curvature += part.view(C, C, C, C).transpose(1, 2).reshape(C * C, C * C)
+        return density, gradient, curvature
+
+    density, gradient, curvature = terms(M)
+    for _ in range(_MIXING_STEPS):
+        H = curvature[free][:, free]
+        H.diagonal().add_(precision)
+        step = torch.cholesky_solve(gradient.flatten()[free, None], linalg.cholesky(H))[:, 0]
+        moved = M.flatten().index_add(0, free, step).view(C, C)
+        higher, gradient, curvature = terms(moved)
+        if not higher > density:
+            break
+        M, density = moved, higher
+    return M.to(F.dtype)
 
 
 # --- Temperature and spread from held-out rows: ever finer grids.

@@ -109,11 +109,6 @@ def predictive_moments(F: Tensor, s2: Tensor, T: float) -> PredictiveMoments:
     return entropies(_normalised(proba), (noise - lattice.EULER).clamp_min_(0.0))
 
 
-def softmax_of_draws(mean: Tensor, deviations: Tensor, T: float, spread: float, offset: Tensor) -> Tensor:
-    """Softmax of calibrated latents: a mean (N, C) and deviations (S, N, C) of draws (eq. 8.38)."""
-    return torch.softmax(T * (mean + spread**0.5 * deviations + offset), -1)
-
-
 def entropies(proba: Tensor, expected: Tensor) -> PredictiveMoments:
     """Probabilities (N, C), their entropy, and the expected one (N,), which cannot exceed it (eq. 6.6)."""
     total = torch.special.entr(proba).sum(1)

@@ -21,7 +21,7 @@ from bayesvm._core.chains import RELIABLE_SHAPE, Chains, resampled, smoothed_wei
 from bayesvm._core.grouping import grouped_pairs
 from bayesvm._core.likelihoods import ProperLikelihood
 from bayesvm._core.likelihoods.base import per_class_latents, per_class_moments, per_member_moments
-from bayesvm._core.predictive import expected_softmax, normal_nodes, softmax_of_draws
+from bayesvm._core.predictive import expected_softmax, normal_nodes
 from bayesvm._core.sites import MIN_REMAINING, Cavity, cavity
 from bayesvm._fit import defaults
 from bayesvm._fit.groups import without_groups
@@ -392,8 +392,7 @@ def _probabilities(
                 if likelihood is not None:
                     p = likelihood.conditional(F[part] + d).mean(0)
                 else:
-                    offset = F.new_tensor(member.offset)
-                    p = softmax_of_draws(F[part], d, member.temperature, member.spread, offset).mean(0)
+                    p = member.at_draws(F[part], d).mean(0)
             elif likelihood is None:
                 p = expected_softmax(*member.of(F[part], s2[part]))
             else:
