@@ -1,11 +1,19 @@
-"""Temperature and spread of class probabilities (eq. 6.7)."""
+"""Temperature, spread, offsets and mixing of class probabilities (eqs. 6.7, 6.9, 6.23)."""
 
 import numpy as np
 import pytest
 import torch
 
 from bayesvm._core import calibration
-from bayesvm._core.calibration import SPREADS, TEMPERATURES, fit_calibration, fit_offsets, loss_curve
+from bayesvm._core.calibration import (
+    SPREADS,
+    TEMPERATURES,
+    Calibration,
+    fit_calibration,
+    fit_mixing,
+    fit_offsets,
+    loss_curve,
+)
 from bayesvm._core.predictive import expected_softmax, margins_at_nodes
 from tests.problems import moments, uniform
 
@@ -199,3 +207,70 @@ def test_a_sample_without_rows_of_a_class_says_that_it_is_rare():
     assert float(b[2]) < -1.0
     started = fit_offsets(F, s2, y, w, 2.0, torch.tensor([True, True, True]), b + 0.3)
     torch.testing.assert_close(started - started.mean(), b, atol=0.02, rtol=0.0)
+
+
+def mixed_labels(n, C, M, seed):
+    """Latents, variances, and labels drawn from the softmax of means mixed by M."""
+    _, F, s2 = moments(n, C, seed=seed)
+    F, s2 = 2.0 * F, 0.1 * s2
+    p = expected_softmax(F + (F - F.mean(1, keepdim=True)) @ M, s2, 1.0)
+    return F, s2, labels_drawn_from(p.numpy(), seed), torch.ones(n).double()
+
+
+MIXED = torch.tensor([[0.0, 0.8, 0.0], [0.0, 0.0, -0.6], [0.5, 0.0, 0.0]]).double()
+
+
+def test_mixing_is_found_where_rows_are_many():
+    F, s2, y, w = mixed_labels(4000, 3, MIXED, seed=0)
+    found = fit_mixing(F, s2, y, w, Calibration.none(3))
+    assert (found.diagonal() == 0).all()
+    # The same for all classes changes nothing: compare differences between classes.
+    centred = (F - F.mean(1, keepdim=True)) @ (found - MIXED)
+    error = (centred - centred.mean(1, keepdim=True)).square().mean().sqrt()
+    size = ((F - F.mean(1, keepdim=True)) @ MIXED).square().mean().sqrt()
+    assert error < 0.2 * size
+
+
+def test_mixing_minimises_the_log_loss_and_its_prior():
+    F, s2, y, w = mixed_labels(300, 3, MIXED, seed=1)
+    w = w + 0.5 * (y == 0)
+    found = fit_mixing(F, s2, y, w, Calibration.none(3))
+
+    def cost(M):
+        mean = F + (F - F.mean(1, keepdim=True)) @ M
+        own = expected_softmax(mean, s2, 1.0).gather(1, y[:, None])[:, 0]
+        return float(-(w * own.log()).sum() + 0.5 * calibration.MIXING_PRECISION * M.square().sum())
+
+    least = cost(found)
+    assert least < cost(torch.zeros_like(found)) - 3.0
+    for i, j in ((0, 1), (1, 2), (2, 0)):
+        for step in (-0.05, 0.05):
+            moved = found.clone()
+            moved[i, j] += step
+            assert cost(moved) > least
+
+
+def test_noise_is_not_mixed_and_few_rows_hardly():
+    rng = np.random.default_rng(3)
+    F, s2 = torch.as_tensor(rng.normal(size=(200, 4))), torch.full((200, 4), 0.5).double()
+    y, w = torch.as_tensor(rng.integers(4, size=200)), torch.ones(200).double()
+    found = fit_calibration(F, s2, y, w)
+    before = expected_softmax(F, s2, found.temperature)
+    assert float((expected_softmax(*found.of(F, s2)) - before).abs().max()) < 0.01
+    F, s2, y, w = mixed_labels(5, 3, MIXED, seed=2)
+    assert float(fit_mixing(F, s2, y, w, Calibration.none(3)).abs().max()) < 0.2
+
+
+@pytest.mark.parametrize("weight", [1e-12, 1e11])
+def test_mixing_is_finite_for_weights_of_any_size(weight):
+    F, s2, y, w = mixed_labels(50, 3, MIXED, seed=4)
+    found = fit_mixing(F, s2, y, weight * w, Calibration.none(3))
+    assert torch.isfinite(found).all()
+    assert (found.abs().max() < 1e-6) == (weight < 1.0)
+
+
+def test_two_classes_and_very_many_are_not_mixed():
+    for C, mixed in ((2, False), (3, True), (calibration.MOST_MIXED + 1, False)):
+        F, s2, y, w = mixed_labels(100, C, torch.zeros(C, C).double(), seed=C)
+        assert (fit_calibration(F, s2, y, w).mixing is not None) == mixed
+        assert fit_calibration(F, s2, y, w, offsets=False).mixing is None

@@ -176,7 +176,7 @@ class ExpectedSoftmax(Brief):
     offset : ndarray of shape (C,)
     dtype : str
     mixing : ndarray of shape (C, C) or None
-        What the means of classes add to those of others (eq. 6.22).
+        What the means of classes add to those of others (eq. 6.23).
     """
 
     offset: Array
