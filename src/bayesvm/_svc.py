@@ -262,9 +262,12 @@ class BayesianSVC(AddsRows, LatentClassifier):
         n_inducing = auto_inducing(self, n_rows, n_classes)
         rivals = self.rivals
         if rivals == "auto":
-            n_latents = 1 if n_classes == 2 else n_classes
-            exact = defaults.affordable_exact(n_rows, min(n_inducing, n_rows), n_latents)
-            rivals = "exact" if exact or n_classes == 2 else "sampled"
+            few = n_inducing  # enough for exact rivals
+            if self.n_inducing == "auto":
+                n_latents = 1 if n_classes == 2 else n_classes
+                few = defaults.exact_inducing(n_rows, n_inducing, n_latents)
+            exact = n_classes == 2 or defaults.affordable_exact(n_rows, min(few, n_rows), n_classes)
+            rivals, n_inducing = ("exact", few) if exact else ("sampled", n_inducing)
         kernel = resolve_kernel(self.kernel, bool(self.ard))
         if n_classes == 2:  # the one function is the difference of two: kernel 2k (eq. 7.1)
             kernel = Scaled(kernel, 2.0)

@@ -1,4 +1,6 @@
-"""How latents become class probabilities: temperature, spread, offsets, mixing, weights (eqs. 6.7, 6.9, 6.23, 9.10, 11.3).
+"""How latents become class probabilities: temperature, spread, offsets, mixing, weights.
+
+Equations 6.7, 6.9, 6.23, 9.10 and 11.3.
 
 Estimators fit the first four to leave-one-out latents, ``fit_calibration``, and
 to left-out probabilities the weights of a committee, ``member_weights``; the
@@ -162,7 +164,7 @@ def fit_calibration(
     wide: bool = False,
     known: Tensor | None = None,
 ) -> Calibration:
-    """Temperature, spread, offsets and mixing of least leave-one-out log-loss plus priors (eqs. 6.7, 6.9, 6.23).
+    """The calibration of least leave-one-out log-loss plus priors (eqs. 6.7, 6.9, 6.23).
 
     Spreads are tried from one downwards until they no longer pay. The best
     temperature moves little from one spread to the next, so only its
@@ -338,8 +340,8 @@ def fit_offsets(
 
 # Most classes whose latents are mixed: the steps solve for C^2 numbers.
 MOST_MIXED = 20
-# Of the normal prior on every number of the matrix. Of 34 small sets in four splits the log-loss falls by 1.1 %
-# with 10 as with 20, on 73 and 74 % of them; on noise it does nothing (docs/defaults.md).
+# Of the normal prior on every number of the matrix. The log-loss of 34 small sets in four splits falls by
+# 1.1 %, on 73 % of them; on noise mixing does nothing (docs/defaults.md).
 MIXING_PRECISION = 10.0
 _MIXING_STEPS = 5
 _MIXING_TOLERANCE = 0.05
@@ -354,7 +356,7 @@ def fit_mixing(
     Expectation-maximisation over the nodes as for offsets. A step that lowers the posterior
     density is halved.
     """
-    N, C = F.shape
+    C = F.shape[1]
     T = calibration.temperature
     u = (T * (F - F.mean(1, keepdim=True))).double()
     free = torch.nonzero(~torch.eye(C, dtype=torch.bool, device=u.device).flatten())[:, 0]

@@ -42,7 +42,11 @@ FEWEST_INDUCING = 32
 POSTERIOR_NUMBERS = 3e7
 BATCH_SIZE = 1024
 TOLERANCE = 1e-2
-EXACT_FLOPS = 4e9
+EXACT_FLOPS = 1.5e10
+FEWEST_EXACT_INDUCING = 192
+# Sweeps of exact rivals begin with a sample: an eighth of the rows, but not fewer than this.
+FIRST_SHARE = 8
+FEWEST_FIRST = 2048
 SINGLE_FLOPS = 2.5e8
 
 
@@ -67,7 +71,7 @@ SIZES = {
     0: Sizes(256, 1000, 192),
     1_500: Sizes(256, 2000, 256),
     5_000: Sizes(512, 2000, 384),
-    100_000: Sizes(128, 1000, 192),
+    100_000: Sizes(128, 2000, 192),
 }
 
 
@@ -86,6 +90,12 @@ def auto_inducing(n_rows: int, n_classes: int, all_latents: bool = False) -> int
     if all_latents:
         most = min(most, MOST_INDUCING_ALL_LATENTS)
     return max(FEWEST_INDUCING, min(most, int(math.sqrt(POSTERIOR_NUMBERS / n_classes))))
+
+
+def exact_inducing(n_rows: int, n_inducing: int, n_latents: int) -> int:
+    """How many inducing points exact rivals can afford, at most ``n_inducing`` and at least a few."""
+    affordable = int(math.sqrt(EXACT_FLOPS / (float(n_latents) * n_rows)))
+    return min(n_inducing, max(affordable, FEWEST_EXACT_INDUCING))
 
 
 def affordable_exact(n_rows: int, n_inducing: int, n_latents: int) -> bool:

@@ -278,16 +278,17 @@ class _Job:
             Z = learned.Z if options.settings.learn_inducing else Z
         with torch.no_grad():
             rows = self.rows(params, Z)
-            begin = self._start(rows, learned)
+            begin, ended = self._start(rows, learned)
+            interrupted = interrupted or ended
             everything = None if self.population is None else self.population.over(rows)
         prior = Natural.prior(self.n_latents, rows.Lz)
         task = Task(rows, options.member, begin, prior, options.settings)
         return infer(options.inference, task, curve, interrupted, None, progress, everything)
 
-    def _start(self, rows: TrainingRows, learned: Learned | None) -> Natural:
-        """The initial q: of the last model, of learning the kernel, or a ridge regression."""
+    def _start(self, rows: TrainingRows, learned: Learned | None) -> tuple[Natural, bool]:
+        """The initial q, of the last model, the kernel's learning or a regression, and whether Ctrl-C came."""
         if self.q is not None and self.q.linear.shape[0] == self.n_latents:
-            return self.q
+            return self.q, False
         sample = rows if self.population is None else rows.standing_for(self.population.weight)
         rule = self.options.member.rule
         n = n_members(rule)
@@ -297,11 +298,15 @@ class _Job:
             begin = Natural(found.precision.repeat(n, 1, 1), found.linear.repeat(n, 1))
         else:
             begin = _ridge_start(sample, self.n_latents, rule)
-        if self.population is None or rule.averaged:  # which starts with sweeps over a sample
-            return begin
+        few = max(defaults.FEWEST_FIRST, len(rows) // defaults.FIRST_SHARE)
+        if rule.averaged or (self.population is None and 2 * few > len(rows)):
+            return begin, False  # sampled rivals start with sweeps over a sample of their own
+        if self.population is None:
+            sample = rows.first(few)
         # Sweeps over the sample are cheap; those over all rows then start close to convergence.
         prior, settings = Natural.prior(self.n_latents, rows.Lz), self.options.settings
-        return coordinate.ascend(sample, rule, begin, prior, settings.max_iter, settings.tol, silent).natural
+        first = coordinate.ascend(sample, rule, begin, prior, settings.max_iter, settings.tol, silent)
+        return first.natural, first.interrupted
 
 
 def infer(
