@@ -132,7 +132,7 @@ def test_a_member_of_little_weight_is_dropped():
 
 
 def test_no_class_has_a_majority():
-    """Largest probability .45 everywhere: most of the weight is the softmax's, not the hinge's (Liu, 2007)."""
+    """Largest probability .45 everywhere: the softmax has most weight, not the hinge (Liu, 2007)."""
     rng = np.random.default_rng(0)
     n = 6000
     X = rng.uniform(0.0, 3.0, (n, 1))

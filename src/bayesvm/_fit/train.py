@@ -286,7 +286,7 @@ class _Job:
         return infer(options.inference, task, curve, interrupted, None, progress, everything)
 
     def _start(self, rows: TrainingRows, learned: Learned | None) -> tuple[Natural, bool]:
-        """The initial q, of the last model, the kernel's learning or a regression, and whether Ctrl-C came."""
+        """The initial q, of the last model, the kernel's learning or a regression; and if Ctrl-C came."""
         if self.q is not None and self.q.linear.shape[0] == self.n_latents:
             return self.q, False
         sample = rows if self.population is None else rows.standing_for(self.population.weight)
