@@ -1,5 +1,7 @@
 """The closed-form leave-one-out estimate against refitted models."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
@@ -86,3 +88,16 @@ def test_closed_form_is_close_to_true_leave_one_out(rivals):
     assert np.abs(model.loo_proba_ - p).mean() < 0.03
     assert log_loss(y, p) == pytest.approx(model.loo_log_loss_, abs=0.05)
     assert model.loo_log_loss_ > log_loss(y, model.predict_proba(X))
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 100.0, 1e9])
+def test_noise_of_any_weight_is_not_believed(size):
+    """A row of any weight is one row to all that leave-one-out learns."""
+    rng = np.random.default_rng(1)
+    X, y, weight = rng.normal(size=(1200, 20)), rng.integers(7, size=1200), rng.exponential(size=200)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BayesianSVC(random_state=0).fit(X[:200], y[:200], sample_weight=size * weight)
+    proba = model.predict_proba(X[200:])
+    assert log_loss(y[200:], proba) < np.log(7) + 0.15
+    assert proba.max(1).mean() < 0.35

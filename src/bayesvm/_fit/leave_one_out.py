@@ -289,11 +289,12 @@ def summarise(
         else:
             spread = loo.s2 if loo.deviations is None else [Deviations(loo.deviations)]
             how = not mean_decides, short is not None, _enough(trained, n)
+            labels, evidence = rows.y[:n], rows.evidence[:n]
             each = [
-                fit_calibration(F[:n], s2[:n], rows.y[:n], rows.weight[:n], *how)
+                fit_calibration(F[:n], s2[:n], labels, evidence, *how)
                 for F, s2 in zip(loo.F, spread, strict=True)
             ]
-            calibration = _weighted(each, loo, rows, n)
+            calibration = _weighted(each, loo, labels, evidence)
         if not trained.ascent.loo_valid:  # a temperature from a posterior far from q beats none
             return _nothing_foretold(calibration)
         proba = _probabilities(loo, calibration, likelihood)
@@ -361,17 +362,17 @@ def probabilities_left_out(
 
 
 def _weighted(
-    each: list[Calibration], loo: LeaveOneOut, rows: TrainingRows, n: int
+    each: list[Calibration], loo: LeaveOneOut, y: Tensor, evidence: Tensor
 ) -> tuple[Calibration, ...]:
-    """The calibrations with the weights that the first n rows give to their members (eq. 11.3)."""
+    """The calibrations with the weights that the first rows give to their members (eq. 11.3)."""
     if len(each) == 1:
         return tuple(each)
-    own = rows.y[:n, None]
+    n, own = len(y), y[:, None]
     proba = [
         expected_softmax(*member.of(F[:n], s2[:n])).gather(1, own)[:, 0]
         for member, F, s2 in zip(each, loo.F, loo.s2, strict=True)
     ]
-    weights = member_weights(torch.stack(proba), rows.weight[:n]).tolist()
+    weights = member_weights(torch.stack(proba), evidence).tolist()
     return tuple(replace(member, weight=w) for member, w in zip(each, weights, strict=True))
 
 

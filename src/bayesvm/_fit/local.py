@@ -144,7 +144,7 @@ def _fit(rows: TrainingRows, ascent: Ascent, n_members: int) -> LocalPart | None
         return None
     W, b = _pull(rows, ascent)
     near = nearest(X, X[judges], NEIGHBOURS, typical)
-    y, weight = rows.y[judges], rows.weight[judges]
+    y, weight = rows.y[judges], rows.evidence[judges]
     share = _left_of_neighbours(near, rows, judges)
     # The last member decides for all (34 small sets: log-loss .563 without a local part, .561 where the hinge
     # decides, .552 where the softmax does).

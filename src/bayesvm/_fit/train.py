@@ -41,7 +41,7 @@ from bayesvm._fit.kernel import (
 from bayesvm._fit.local import LocalPart
 from bayesvm._fit.rows import CanonicalRows, Scaler
 from bayesvm._inference import coordinate
-from bayesvm._inference.blocks import TrainingRows
+from bayesvm._inference.blocks import TrainingRows, evidence_factor
 from bayesvm._inference.methods import METHODS
 from bayesvm._inference.rivals import RIVALS, AllRivals, RivalRule, n_members
 from bayesvm._inference.task import Ascent, Member, Settings, Sweepable, Task
@@ -260,8 +260,9 @@ class _Job:
             learn_inducing=settings.learn_inducing,
             level_scale=defaults.LEVEL_SCALE,
         )
-        columns = self.X, self.y, self.weight, self.unit
-        sample = learning_sample(*columns, self.n_classes, self.n_rows, self.total_weight)
+        factor = evidence_factor(self.weight, self.unit) if recipe.loo_weight else 1.0
+        columns = self.X, self.y, factor * self.weight, factor * self.unit
+        sample = learning_sample(*columns, self.n_classes, self.n_rows, float(factor * self.total_weight))
         Z = self.Z
         most = defaults.sizes(self.n_rows).learning_inducing
         if not settings.learn_inducing and Z.shape[0] > most:

@@ -59,6 +59,13 @@ class Block:
             )
 
 
+def evidence_factor(weight: Tensor, unit: Tensor) -> Tensor:
+    """What makes weights add up to the number of rows that are left out one by one (eq. 6.8)."""
+    largest = weight.max()
+    share = weight / largest
+    return share.sum() / torch.dot(unit / largest, share) / largest
+
+
 @dataclass(frozen=True)
 class TrainingRows:
     """Standardised canonical rows under one kernel and one set of inducing points.
@@ -91,6 +98,11 @@ class TrainingRows:
 
     def __len__(self) -> int:
         return self.X.shape[0]
+
+    @property
+    def evidence(self) -> Tensor:
+        """Weights in all that leave-one-out learns: a row of weight nine is one row (eqs. 5.2, 6.8)."""
+        return self.weight * evidence_factor(self.weight, self.unit)
 
     @property
     def n_inducing(self) -> int:
