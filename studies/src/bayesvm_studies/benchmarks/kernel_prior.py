@@ -74,6 +74,7 @@ VARIANTS: dict[str, tuple[list[tuple[Any, str, Any]], dict[str, Any]]] = {
     "no offsets": ([(calibration, "_NATS_PER_OFFSET", np.inf)], {}),
     "no spread": ([(calibration, "_NATS_PER_LOG_SPREAD", np.inf)], {}),
     "no calibration": ([(leave_one_out, "fit_calibration", _as_it_is)], {}),
+    "no mixing": ([(calibration, "MOST_MIXED", 0)], {}),
     "no local part": ([(fitting, "fit_local", lambda *_: None)], {}),
     "rows of short classes on other terms": ([(defaults, "SHORT_CLASS", 0.0)], {}),
 }
