@@ -132,7 +132,8 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> FloatArray:
         """Class probabilities, shape (n_rows, n_classes); rows sum to one.
 
-        E[softmax(T (f + offset))], of a committee the mixture of its members'
+        E[softmax(T (f + offset))], where the means of f are mixed over the
+        classes first (``mixing_``), of a committee the mixture of its members'
         (eq. 11.2), or the expectation under the likelihood itself where that
         is a distribution over classes.
         """
@@ -207,10 +208,10 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def sample_proba(self, X: Any, n_samples: int = 1, random_state: Any = None) -> FloatArray:
         """Draws of the class probabilities, shape (n_samples, n_rows, n_classes).
 
-        Softmax(T (f + offset)) at draws of the latents, or the probabilities
-        of the model's own likelihood. Of a committee a member is drawn first,
-        one for all rows of a draw. Their mean over draws tends to
-        ``predict_proba``.
+        Softmax(T (f + offset)) at draws of the latents, mixed as for
+        ``predict_proba``, or the probabilities of the model's own likelihood.
+        Of a committee a member is drawn first, one for all rows of a draw.
+        Their mean over draws tends to ``predict_proba``.
         """
         model, X = self._ready(X)
         return _prediction.sample_probabilities(model, X, n_samples, self._generator(n_samples, random_state))

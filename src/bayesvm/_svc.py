@@ -137,6 +137,8 @@ class BayesianSVC(AddsRows, LatentClassifier):
     offset_ : ndarray of shape (n_classes,)
         How the hinge's latents become class probabilities: E[softmax(T (f + offset))] with
         the latent variances multiplied by the spread, fitted by leave-one-out.
+    mixing_ : ndarray of shape (n_classes, n_classes)
+        What the hinge's latent means of other classes add to those of a class before that.
     member_weights_ : dict of str to float
         Weights of the members, "hinge" and "softmax", in class probabilities.
     local_part_ : LocalPart or None
@@ -465,7 +467,7 @@ class OneVsRestBayesianSVC(FitsHinge, AddsRows, LatentClassifier):
     rows; each has a posterior of its own, that of
     :class:`BinaryBayesianSVC` on "this class or another" with the same kernel
     and inducing points. Class probabilities are joint: E[softmax(T (f +
-    offset))], with temperature and offsets from leave-one-out, so rows sum to
+    offset))], with temperature, offsets and mixing from leave-one-out, so rows sum to
     one without normalising separate answers. scikit-learn's ``OneVsRestClassifier`` around
     :class:`BinaryBayesianSVC` learns a kernel for every class instead.
 
