@@ -44,7 +44,7 @@ def _model(n_latents: int, n_classes: int, seed: int, **fields) -> Model:
         Lz=Lz.numpy(),
         m=m,
         R=root,
-        calibration=(Calibration(1.7, 0.5, tuple(np.linspace(-0.2, 0.2, n_classes).tolist())),),
+        calibration=(Calibration(1.7, 0.5),),
         n_classes=n_classes,
         draws=draws,
     )
@@ -229,7 +229,7 @@ def test_summary_of_chains_and_of_a_likelihood_of_its_own():
     assert 0.5 < summary.calibration[0].temperature / closed.calibration[0].temperature < 2.0
     own = summarise(trained, likelihood=Softmax())
     assert own.calibration[0].temperature == 1.0
-    assert own.calibration[0].offset == (0.0, 0.0, 0.0)
+    assert own.calibration[0].mixing is None
     loo = leave_one_out(rows, outcome.ascent)
     np.testing.assert_allclose(own.proba, Softmax().probabilities(loo.F[0], loo.s2[0]).proba, atol=0.04)
     variational = outcome.ascent._replace(chains=None)
@@ -239,7 +239,7 @@ def test_summary_of_chains_and_of_a_likelihood_of_its_own():
 
 
 def test_calibration_of_draws_is_that_of_the_gaussian_they_come_from():
-    """Deviations stand where variances do: same temperature, spread and offsets, up to sampling."""
+    """Deviations stand where variances do: same temperature and spread, up to sampling."""
     generator = torch.Generator().manual_seed(3)
     F = 1.5 * torch.randn(400, 3, generator=generator, dtype=torch.float64)
     s2 = torch.full((400, 3), 0.5, dtype=torch.float64)
@@ -249,7 +249,7 @@ def test_calibration_of_draws_is_that_of_the_gaussian_they_come_from():
     by_draws, by_moments = fit_calibration(F, Deviations(d), y, ones), fit_calibration(F, s2, y, ones)
     assert by_draws.temperature == pytest.approx(by_moments.temperature, rel=0.3)
     assert by_draws.spread == by_moments.spread
-    np.testing.assert_allclose(by_draws.offset, by_moments.offset, atol=0.05)
+    np.testing.assert_allclose(by_draws.mixing, by_moments.mixing, atol=0.05)
 
 
 def test_a_single_draw_still_gives_finite_numbers():

@@ -34,7 +34,7 @@ def _model(kernel=None, sharpness: float = 4.0, temperature: float = 3.0) -> Loa
         Lz=inducing_factor(kernel, params, Z).numpy(),
         m=(sharpness * normal(C, P, seed=3)).numpy(),
         R=R.numpy(),
-        calibration=(Calibration(temperature, 0.5, tuple(uniform(C, seed=4, low=-0.2, high=0.2).tolist())),),
+        calibration=(Calibration(temperature, 0.5),),
         n_classes=C,
     ).on("cpu", torch.float64)
 

@@ -132,7 +132,7 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> FloatArray:
         """Class probabilities, shape (n_rows, n_classes); rows sum to one.
 
-        E[softmax(T (f + offset))], where the means of f are mixed over the
+        E[softmax(T f)], where the means of f are mixed over the
         classes first (``mixing_``), of a committee the mixture of its members'
         (eq. 11.2), or the expectation under the likelihood itself where that
         is a distribution over classes.
@@ -208,7 +208,7 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def sample_proba(self, X: Any, n_samples: int = 1, random_state: Any = None) -> FloatArray:
         """Draws of the class probabilities, shape (n_samples, n_rows, n_classes).
 
-        Softmax(T (f + offset)) at draws of the latents, mixed as for
+        Softmax(T f) at draws of the latents, mixed as for
         ``predict_proba``, or the probabilities of the model's own likelihood.
         Of a committee a member is drawn first, one for all rows of a draw.
         Their mean over draws tends to ``predict_proba``.
@@ -484,14 +484,6 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def spread_(self) -> float:
         """Factor on latent variances in class probabilities, of a committee the hinge's; by leave-one-out."""
         return self.model_.calibration[0].spread
-
-    @property
-    def offset_(self) -> FloatArray:
-        """What is added to the latents in class probabilities, fitted by leave-one-out; sums to zero.
-
-        Of a committee the hinge's.
-        """
-        return np.asarray(self.model_.calibration[0].offset)
 
     @property
     def mixing_(self) -> FloatArray:

@@ -76,7 +76,7 @@ def _compiled(
     n = model.m.shape[0] // len(model.calibration)
     some = np.concatenate([np.arange(i * n, (i + 1) * n) for i in members])
     # The likelihood's own probabilities see latents as they are, the softmax calibrated ones.
-    own = [Calibration.none(model.n_classes) if model.likelihood else model.calibration[i] for i in members]
+    own = [Calibration(1.0) if model.likelihood else model.calibration[i] for i in members]
     temperature = np.repeat([calibration.temperature for calibration in own], n)
     spread = np.repeat([calibration.spread for calibration in own], n)
     params = {name: np.asarray(value, dtype=np.float64) for name, value in model.params.items()}
@@ -138,14 +138,10 @@ def _readout(model: Model, members: list[int], dtype: str) -> Readout:
     if model.likelihood is not None:
         return OwnProbabilities(model.likelihood)
     calibration = model.calibration[members[0]]
-    offset = calibration.temperature * np.asarray(calibration.offset, dtype=np.float64)
     if model.n_classes == 2:
-        z, w = (t.numpy().astype(dtype) for t in line_nodes(LINE_NODES))
-        return SigmoidAtNodes(float(offset[1] - offset[0]), z, w)
-    if calibration.mixing is None:
-        return ExpectedSoftmax(offset, dtype)
-    mixing = np.asarray(calibration.mixing)
-    return ExpectedSoftmax(offset, dtype, mixing - mixing.mean(0))
+        return SigmoidAtNodes(*(t.numpy().astype(dtype) for t in line_nodes(LINE_NODES)))
+    mixing = None if calibration.mixing is None else np.asarray(calibration.mixing)
+    return ExpectedSoftmax(None if mixing is None else mixing - mixing.mean(0), dtype)
 
 
 def _local(local: LocalPart, some: Array, temperature: Array) -> FoldedLocal:

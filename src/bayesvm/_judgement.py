@@ -78,8 +78,7 @@ class LeftOut(NamedTuple):
 
 
 _STANDARD_ERRORS = 2.0
-# Parameters fitted to leave-one-out, each of which improves it by about a nat: temperature and spread.
-# Class offsets are fitted too, but so are the class frequencies, to the same rows.
+# Nats by which what is fitted to leave-one-out improves it: temperature, spread, mixing, weights of members.
 _FITTED = 2
 
 

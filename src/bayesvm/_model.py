@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -79,14 +78,6 @@ class Model:
     likelihood: ProperLikelihood | None = None
     pooled: bool = False
     local: LocalPart | None = None
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Read files of versions that had one calibration, written out."""
-        if "calibration" not in state:
-            found = (state.pop(name) for name in ("temperature", "spread", "offset"))
-            temperature, spread, offset = found
-            state["calibration"] = (Calibration(temperature, spread, tuple(offset.tolist())),)
-        self.__dict__.update(state)
 
     def on(self, device: str, dtype: torch.dtype) -> LoadedModel:
         """The model as tensors on a device."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import io
-import json
 import os
 import pkgutil
 import zipfile
@@ -25,8 +23,7 @@ from bayesvm._version import __version__
 # itself. Types outside these lists are refused; so are bound methods, always.
 
 # Ours: plain data, reviewed to run no code when it is rebuilt; ``_ours`` adds the
-# kernels and likelihoods that have a name. No two have the same name, so that files of versions
-# that had them in other modules load too.
+# kernels and likelihoods that have a name.
 _OURS = [
     "bayesvm._core.calibration.Calibration",
     "bayesvm._core.kernels.compose.Product",
@@ -59,7 +56,6 @@ _SKRUB = [
 _NUMPY = ["numpy.dtype"]
 # Packages whose types may be in a file, and the extra that installs them.
 _EXTRAS = {"dask": "dask", "distributed": "dask", "pandas": "cli", "skrub": "cli"}
-_SCHEMA = "schema.json"
 # Exceptions that do not mean that the file is damaged.
 _OF_THE_SYSTEM = (ImportError, FileNotFoundError, PermissionError, MemoryError)
 
@@ -132,9 +128,7 @@ def load(path: str | os.PathLike[str], trusted: Iterable[str] = ()) -> Any:
     if not source.exists():
         raise FileNotFoundError(f"there is no model file {str(path)!r}")
     try:
-        old = _with_current_modules(source)
-        found = skops.get_untrusted_types(**({"file": source} if old is None else {"data": old}))
-        unknown = sorted(set(found) - set(all_trusted))
+        unknown = sorted(set(skops.get_untrusted_types(file=source)) - set(all_trusted))
     except _OF_THE_SYSTEM:
         raise
     except Exception as error:  # damaged files fail in any way
@@ -149,16 +143,12 @@ def load(path: str | os.PathLike[str], trusted: Iterable[str] = ()) -> Any:
             f"where the file comes from, name them: bayesvm.load(path, trusted={unknown})"
         )
     try:
-        if old is None:
-            return skops.load(source, trusted=all_trusted)
-        estimator = skops.loads(old, trusted=all_trusted)
+        estimator = skops.load(source, trusted=all_trusted)
     except ModuleNotFoundError as error:
         raise ImportError(f"{source} needs the module {error.name}, {_advice(error.name)}") from error
     except _OF_THE_SYSTEM:
         raise
     except Exception as error:
-        if old is not None:
-            raise ValueError(_refusal(source)) from error
         kind = type(error).__name__
         raise ValueError(
             f"{source} is not a model file that this version can load, or it is damaged ({kind}: {error})"
@@ -176,42 +166,7 @@ def _advice(module: str | None) -> str:
     return "which cannot be imported here: install it, or put the folder that holds it on Python's path"
 
 
-# --- Files of earlier versions, which had the same types in other modules.
-
-
-def _with_current_modules(source: Path) -> bytes | None:
-    """The file with its types in their present modules; None if they are there already."""
-    with zipfile.ZipFile(source) as archive:
-        schema = json.loads(archive.read(_SCHEMA))
-        # A user's registered class may have the name of one of ours.
-        ours = (name.rpartition(".") for name in _ours() if name.startswith("bayesvm."))
-        module_of = {name: module for module, _, name in ours}
-        if not sum(_move(node, module_of) for node in _nodes(schema)):
-            return None
-        moved = io.BytesIO()
-        with zipfile.ZipFile(moved, "w") as target:
-            for entry in archive.infolist():
-                text = json.dumps(schema) if entry.filename == _SCHEMA else archive.read(entry)
-                target.writestr(entry, text)
-    return moved.getvalue()
-
-
-def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
-    """All objects that a file describes."""
-    if isinstance(schema, dict):
-        yield schema
-    for value in schema.values() if isinstance(schema, dict) else schema:
-        if isinstance(value, (dict, list)):
-            yield from _nodes(value)
-
-
-def _move(node: dict[str, Any], module_of: dict[str, str]) -> bool:
-    """Put a type of ours into its present module; whether it was elsewhere."""
-    module, name = node.get("__module__"), node.get("__class__")
-    if node.get("__loader__") != "ObjectNode" or not str(module).startswith("bayesvm."):
-        return False
-    node["__module__"] = module_of.get(str(name), module)
-    return bool(node["__module__"] != module)
+# --- Files of earlier versions are told by what they hold.
 
 
 def _is_gone(name: str) -> bool:
@@ -241,10 +196,12 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 def _is_complete(part: Any) -> bool:
-    """Whether an object has the fields, or an estimator the parameters, that its type has now."""
+    """Whether an object has just the fields, or an estimator the parameters, that its type has now."""
     kind = type(part)
     if dataclasses.is_dataclass(kind):
         names = {field.name for field in dataclasses.fields(kind)}
+        if any(name not in names and not hasattr(kind, name) for name in vars(part)):
+            return False
     else:
         names = set(inspect.signature(kind.__init__).parameters) - {"self"}
     return names <= vars(part).keys()

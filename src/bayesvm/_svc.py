@@ -126,7 +126,7 @@ class BayesianSVC(AddsRows, LatentClassifier):
     loo_gain_ : tuple of four floats
         ``loo_log_loss_``, the log-loss of the class frequencies, the standard
         error of their difference, and the deduction for having fitted the
-        temperature and the spread. Unless the gain that is left exceeds two
+        calibration. Unless the gain that is left exceeds two
         standard errors, ``fit`` gives a :class:`bayesvm.NothingLearnedWarning`.
     loo_label_proba_ : ndarray of shape (n_distinct_rows,)
         Leave-one-out probability of each label, of distinct rows in the fit's own order.
@@ -134,8 +134,7 @@ class BayesianSVC(AddsRows, LatentClassifier):
         Share of the weight in rows that nearly determine the model on their
         own; their leave-one-out probabilities are unreliable.
     temperature_, spread_ : float
-    offset_ : ndarray of shape (n_classes,)
-        How the hinge's latents become class probabilities: E[softmax(T (f + offset))] with
+        How the hinge's latents become class probabilities: E[softmax(T f)] with
         the latent variances multiplied by the spread, fitted by leave-one-out.
     mixing_ : ndarray of shape (n_classes, n_classes)
         What the hinge's latent means of other classes add to those of a class before that.
@@ -466,9 +465,9 @@ class OneVsRestBayesianSVC(FitsHinge, AddsRows, LatentClassifier):
     classes share the kernel, the inducing points and the features of the
     rows; each has a posterior of its own, that of
     :class:`BinaryBayesianSVC` on "this class or another" with the same kernel
-    and inducing points. Class probabilities are joint: E[softmax(T (f +
-    offset))], with temperature, offsets and mixing from leave-one-out, so rows sum to
-    one without normalising separate answers. scikit-learn's ``OneVsRestClassifier`` around
+    and inducing points. Class probabilities are joint: E[softmax(T f)], with
+    temperature, spread and mixing from leave-one-out, so rows sum to one without normalising
+    separate answers. scikit-learn's ``OneVsRestClassifier`` around
     :class:`BinaryBayesianSVC` learns a kernel for every class instead.
 
     With two classes there is one function, as in :class:`BinaryBayesianSVC`.

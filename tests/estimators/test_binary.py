@@ -76,7 +76,7 @@ def test_probabilities_are_joint():
     assert len(between) > 100
     p, mean = model.predict_proba(between), model.predict_latent(between)[0]
     assert_allclose(p.sum(1), 1.0)
-    own = 1.0 / (1.0 + np.exp(-model.temperature_ * (mean + model.offset_)))
+    own = 1.0 / (1.0 + np.exp(-model.temperature_ * mean))
     assert (own.sum(1) < 0.95).all()
     normalised = own / own.sum(1, keepdims=True)
     assert np.median(np.abs(p - normalised).max(1)) > 0.02

@@ -47,7 +47,7 @@ def test_adam_predicts_by_the_largest_mean(blobs):
     F = model.predict_latent(X)[0]
     assert np.array_equal(model.predict(X), model.classes_[F.argmax(1)])
     assert np.array_equal(model.predict_proba(X).argmax(1), F.argmax(1))
-    assert not model.offset_.any()
+    assert not model.mixing_.any()
     assert np.isfinite(model.loo_score_)
 
 

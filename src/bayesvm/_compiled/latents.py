@@ -169,46 +169,38 @@ class Readout(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class ExpectedSoftmax(Brief):
-    """E softmax(f + offset), f in units of the temperature (eq. 6.21).
+    """E softmax(f), f in units of the temperature (eq. 6.21).
 
     Attributes
     ----------
-    offset : ndarray of shape (C,)
-    dtype : str
     mixing : ndarray of shape (C, C) or None
-        What the means of classes add to those of others (eq. 6.23).
+        What the means of classes add to those of others (eq. 6.9).
+    dtype : str
     """
 
-    offset: Array
+    mixing: Array | None
     dtype: str
-    mixing: Array | None = None
 
     def __call__(self, F: Array, s2: Array) -> Array:
-        mean = F + self.offset
-        if self.mixing is not None:
-            mean += F @ self.mixing
+        mean = F if self.mixing is None else F + F @ self.mixing
         return expected_softmax(mean, np.sqrt(s2), self.dtype)
 
 
 @dataclass(frozen=True, repr=False)
 class SigmoidAtNodes(Brief):
-    """E sigmoid(f + offset) for two classes, whose difference f is one number.
+    """E sigmoid(f) for two classes, whose difference f is one number.
 
     Attributes
     ----------
-    offset : float
-        On the difference.
     nodes, weight : ndarray of shape (S,)
     """
 
-    offset: float
     nodes: Array
     weight: Array
 
     def __call__(self, F: Array, s2: Array) -> Array:
         difference = F[:, :1] if F.shape[1] == 1 else F[:, 1:] - F[:, :1]
         variance = s2 if F.shape[1] == 1 else np.add.reduce(np.broadcast_to(s2, F.shape), 1, keepdims=True)
-        difference = difference + self.offset
         if float(variance.max()) > WIDEST_LINE**2:  # the nodes would be too far apart for a sigmoid
             difference *= np.sqrt(np.minimum((WIDEST_LINE**2 + LOGISTIC) / (variance + LOGISTIC), 1.0))
             variance = np.minimum(variance, WIDEST_LINE**2)

@@ -10,13 +10,7 @@ import torch
 from torch import Tensor
 
 from bayesvm._core import gaussian
-from bayesvm._core.calibration import (
-    FEWEST_OF_CLASS,
-    Calibration,
-    Deviations,
-    fit_calibration,
-    member_weights,
-)
+from bayesvm._core.calibration import Calibration, Deviations, fit_calibration, member_weights
 from bayesvm._core.chains import RELIABLE_SHAPE, Chains, resampled, smoothed_weights
 from bayesvm._core.grouping import grouped_pairs
 from bayesvm._core.likelihoods import ProperLikelihood
@@ -261,7 +255,7 @@ def summarise(
     trained : Trained
     mean_decides : bool
         Whether the largest latent mean is to be the most probable class:
-        then there are no offsets, and the classes of a row share a variance.
+        then means are not mixed, and the classes of a row share a variance.
     likelihood : ProperLikelihood or None
         One that has class probabilities of its own: they are used as they
         are, without calibration.
@@ -273,7 +267,7 @@ def summarise(
     nearby = None if local is None else local.on(str(rows.X.device))
     # Where other rows were fitted too, those in memory do not give the sizes of the classes.
     known = trained.forgotten is None and trained.outside_weight == 0.0
-    none = (Calibration.none(rows.n_classes),) * trained.n_members
+    none = (Calibration(1.0),) * trained.n_members
     if not trained.ascent.loo_valid and (likelihood is not None or trained.ascent.site_gaussian is None):
         return _nothing_foretold(none)
     n_members = trained.n_members
@@ -287,12 +281,11 @@ def summarise(
         if likelihood is not None:
             calibration = none
         else:
-            spread = loo.s2 if loo.deviations is None else [Deviations(loo.deviations)]
-            how = not mean_decides, short is not None, _enough(trained, n)
+            around = loo.s2 if loo.deviations is None else [Deviations(loo.deviations)]
             labels, evidence = rows.y[:n], rows.evidence[:n]
             each = [
-                fit_calibration(F[:n], s2[:n], labels, evidence, *how)
-                for F, s2 in zip(loo.F, spread, strict=True)
+                fit_calibration(F[:n], s2[:n], labels, evidence, not mean_decides, short is not None)
+                for F, s2 in zip(loo.F, around, strict=True)
             ]
             calibration = _weighted(each, loo, labels, evidence)
         if not trained.ascent.loo_valid:  # a temperature from a posterior far from q beats none
@@ -325,22 +318,6 @@ def _nothing_foretold(calibration: tuple[Calibration, ...]) -> LeaveOneOutSummar
 def _masses(rows: TrainingRows) -> FloatArray:
     weight = rows.weight.to(torch.float64).cpu().numpy()
     return np.asarray(np.bincount(rows.y.cpu().numpy(), weight, rows.n_classes), dtype=np.float64)
-
-
-def _enough(trained: Trained, n_rows: int) -> Tensor | None:
-    """Which classes have enough rows for an offset, shape (C,), be they among the first ``n_rows`` or not.
-
-    None, for those rows to tell, where they have few of all classes: then
-    offsets would cost C^2 a row and follow their prior.
-    """
-    rows = trained.rows
-    if n_rows < FEWEST_OF_CLASS * rows.n_classes:
-        return None
-    weight = rows.weight.double()
-    seen = weight.new_zeros(rows.n_classes).index_add_(0, rows.y, weight)
-    # The classes of the other rows are estimated from those in memory, with one row more for each.
-    members = seen + (seen + 1.0) * (trained.outside_weight / float(weight.sum()))
-    return members >= FEWEST_OF_CLASS
 
 
 def probabilities_left_out(

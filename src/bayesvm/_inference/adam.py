@@ -292,5 +292,5 @@ def _run(task: Task, progress: Progress) -> Outcome:
     return ascend(task.rows, task.member.rule, task.start, task.settings, progress, task.base)
 
 
-# q differs a little from the Gaussian of its sites: offsets from leave-one-out would fit the difference.
+# q differs a little from the Gaussian of its sites: a mixing from leave-one-out would fit the difference.
 METHOD = Method(_run, max_iter=PAPER_EPOCHS, learns_kernel=True, missing=_missing, mean_decides=True)

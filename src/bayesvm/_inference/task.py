@@ -345,7 +345,7 @@ class Method:
         "dtc" or "fitc".
     mean_decides : bool
         Whether the largest latent mean is meant to decide: class
-        probabilities then have no offsets and one variance for all classes.
+        probabilities then have no mixing and one variance for all classes.
     run_streamed : callable or None
         The same where the rows of the task are a sample of those that q is
         fitted to, which are then given beside it; None: it needs them all.

@@ -56,7 +56,7 @@ def _scales(columns_multiply: float, columns_add: float) -> list[tuple[Any, str,
 
 
 def _as_it_is(F: Any, *_: Any) -> calibration.Calibration:
-    return calibration.Calibration(1.0, 1.0, (0.0,) * F.shape[1])
+    return calibration.Calibration(1.0)
 
 
 # name: (numbers that are other than they are, constructor arguments)
@@ -70,10 +70,8 @@ VARIANTS: dict[str, tuple[list[tuple[Any, str, Any]], dict[str, Any]]] = {
     "scales .1 and .3": (_scales(0.1, 0.3), {}),
     "levels .35": ([(defaults, "LEVEL_SCALE", 0.35)], {}),
     "temperatures from 1/4": ([(calibration, "TEMPERATURES", calibration.TEMPERATURES[12:])], {}),
-    "offsets without a price": ([(calibration, "_NATS_PER_OFFSET", 0.0)], {}),
-    "no offsets": ([(calibration, "_NATS_PER_OFFSET", np.inf)], {}),
-    "no spread": ([(calibration, "_NATS_PER_LOG_SPREAD", np.inf)], {}),
     "no calibration": ([(leave_one_out, "fit_calibration", _as_it_is)], {}),
+    "no spread": ([(calibration, "NATS_PER_LOG_SPREAD", np.inf)], {}),
     "no mixing": ([(calibration, "MOST_MIXED", 0)], {}),
     "no local part": ([(fitting, "fit_local", lambda *_: None)], {}),
     "rows of short classes on other terms": ([(defaults, "SHORT_CLASS", 0.0)], {}),
@@ -116,6 +114,27 @@ SETS = [
     "satimage:200",
     "dna:300",
     "waveform_40:300",
+]
+
+
+# Two classes: sets that have two, and the largest class of others against the rest.
+TWO = [
+    "german",
+    "titanic:600",
+    "churn:800",
+    "phoneme:500",
+    "spambase:400",
+    "vehicle",
+    "cmc",
+    "yeast:600",
+    "wine_quality_red:500",
+    "car:400",
+    "splice:300",
+    "ecoli",
+    "solar_flare_2",
+    "cleveland",
+    "glass",
+    "mfeat_morphological:400",
 ]
 
 
@@ -165,11 +184,17 @@ def certain(y: Array, n_classes: int) -> tuple[Array, Array]:
     return y, np.eye(n_classes)[y]
 
 
-def split(name: str, seed: int, data: str | None) -> Task:
-    """Three quarters of a set, or as many rows as its name says after a colon, against others."""
+def split(name: str, seed: int, data: str | None, two: bool = False) -> Task:
+    """Three quarters of a set, or as many rows as its name says after a colon, against others.
+
+    ``two``: its largest class against the rest.
+    """
     name, _, n = name.partition(":")
     found = datasets.load(name, data=data)
     X, y = np.asarray(found.X, dtype=float), np.asarray(found.y)
+    if two:
+        values, counts = np.unique(y, return_counts=True)
+        y = (y == values[counts.argmax()]).astype(int)
     sizes: dict[str, Any] = (
         {"train_size": int(n), "test_size": min(2000, len(y) - int(n))} if n else {"test_size": 0.25}
     )
@@ -178,12 +203,12 @@ def split(name: str, seed: int, data: str | None) -> Task:
 
 
 def task_of(case: str, data: str | None) -> Task:
-    """The rows that a name like noise/100/5/2/1100, rule/sine/1102 or real/auto/104 stands for."""
+    """The rows that a name like noise/100/5/2/1100, rule/sine/1102 or two/german/104 stands for."""
     kind, *given, seed = case.split("/")
     if kind == "noise":
         n, d, c = map(int, given)
         return noise(n, d, c, int(seed))
-    return rule(given[0], int(seed)) if kind == "rule" else split(given[0], int(seed), data)
+    return rule(given[0], int(seed)) if kind == "rule" else split(given[0], int(seed), data, kind == "two")
 
 
 def measure(variant: str, task: Task) -> Record:
@@ -219,6 +244,7 @@ def cases(draws: int, seed: int) -> Iterator[str]:
             yield f"noise/{n}/{d}/{c}/{1000 + len(SHAPES) * draw + i}"
         yield from (f"rule/{kind}/{1000 + draw}" for kind in RULES)
         yield from (f"real/{name}/{seed + draw}" for name in SETS)
+        yield from (f"two/{name}/{seed + draw}" for name in TWO)
 
 
 def print_table(trials: dict[tuple[str, str], Record]) -> None:
@@ -227,7 +253,7 @@ def print_table(trials: dict[tuple[str, str], Record]) -> None:
     common = [c for c in dict.fromkeys(c for _, c in trials) if all((v, c) in trials for v in variants)]
     columns = ("a", "l", "l - fl", "fa - a", "cf - a", "l - l0", "t")
     print("| variant | data | " + " | ".join(columns) + " |\n" + "|---" * (len(columns) + 2) + "|")
-    for v, kind in itertools.product(variants, ("noise", "rule", "real")):
+    for v, kind in itertools.product(variants, ("noise", "rule", "real", "two")):
         rows = [trials[v, c] for c in common if c.startswith(kind)]
         figures = []
         for column in columns if rows else ():
