@@ -8,6 +8,7 @@ import pytest
 
 from bayesvm_studies.cli import STUDIES
 from bayesvm_studies.results import Task, read_results
+from bayesvm_studies.versions import code_lines, source_version
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -24,3 +25,21 @@ def test_the_summary_is_that_of_the_results(name):
 
 def test_nothing_was_left_to_be_filled_in():
     assert re.findall(r"\b[A-Z]{2,}_[A-Z]+\b", (RESULTS / "README.md").read_text()) == []
+
+
+@pytest.mark.parametrize("name", ["quality", "peers", "honesty"])
+def test_the_figures_belong_to_this_code(name):
+    """Whoever changes what fits and predicts measures anew what the README shows (comments do not count)."""
+    config = json.loads((RESULTS / "benchmarks" / f"{name}.json").read_text())["config"]
+    assert config["bayesvm"] == source_version(), (
+        f"run the benchmark {name} again: studies/README.md says how"
+    )
+
+
+def test_comments_and_docstrings_change_no_version():
+    code = 'x = "#a"\n\n\ndef f():\n    return x\n'
+    told = (
+        '"""Doc."""\nx = "#a"  # why\n\n\ndef f():\n    """What\n    it does."""\n    # how\n    return x\n'
+    )
+    assert code_lines(code) == code_lines(told)
+    assert code_lines(code) != code_lines(code.replace("#a", "#b"))

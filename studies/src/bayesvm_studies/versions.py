@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import io
 import os
 import platform
 import subprocess
+import tokenize
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -29,16 +32,32 @@ def _files(module: str) -> Iterable[Path]:
 
 
 def _version(files: Iterable[Path]) -> str:
-    """Version of bayesvm with a digest of some files."""
+    """Version of bayesvm with a digest of the code in some files."""
     found = hashlib.sha256()
     for file in files:
-        found.update(file.read_bytes())
+        found.update("\n".join(code_lines(file.read_text(encoding="utf-8"))).encode())
     return f"{bayesvm.__version__}+{found.hexdigest()[:8]}"
+
+
+def code_lines(source: str) -> list[str]:
+    """The lines of a module without comments, docstrings and blank lines: what figures depend on."""
+    lines = source.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                last = first.end_lineno or first.lineno
+                lines[first.lineno - 1 : last] = [""] * (last - first.lineno + 1)
+    return [line.rstrip() for line in lines if line.strip()]
 
 
 @cache
 def source_version() -> str:
-    """Version of bayesvm with a digest of what fits and predicts, so that every change of it shows."""
+    """Version of bayesvm with a digest of the code that fits and predicts: every change of it shows."""
     home = _HOMES["bayesvm"]
     return _version(f for f in _files("bayesvm") if f.relative_to(home).parts[0] not in _ELSEWHERE)
 
