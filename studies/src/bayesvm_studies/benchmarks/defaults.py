@@ -8,6 +8,7 @@ docs/defaults.md says what was concluded; split 42 is kept for quality.py.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -28,9 +29,16 @@ from bayesvm_studies.benchmarks.contest import fit_to_set, read_results, run_mis
 MODULES = (defaults, calibration)
 
 
-def _sizes(inducing: int, learning_rows: int, learning_inducing: int) -> dict[str, Any]:
-    """The same sizes for data of any size."""
-    return {"SIZES": {0: defaults.Sizes(inducing, learning_rows, learning_inducing)}}
+# Exact rivals may cost so many times what they may by default.
+_MORE = 4.0
+
+
+def _sizes(inducing: int, learning_rows: int, learning_inducing: int, more: float = _MORE) -> dict[str, Any]:
+    """The same sizes for data of any size, affordable or not."""
+    return {
+        "SIZES": {0: defaults.Sizes(inducing, learning_rows, learning_inducing)},
+        "EXACT_FLOPS": more * defaults.EXACT_FLOPS,
+    }
 
 
 # name: (numbers of MODULES, constructor arguments)
@@ -63,6 +71,13 @@ VARIATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "512 points, learn on 2000 rows with 384 points": (_sizes(512, 2000, 384), {}),
     "512 points, learn on 4000 rows with 384 points": (_sizes(512, 4000, 384), {}),
     "1024 points, learn on 2000 rows with 384 points": (_sizes(1024, 2000, 384), {}),
+    "256 points, learn on 3000 rows with 256 points": (_sizes(256, 3000, 256), {}),
+    "384 points, learn on 2000 rows with 384 points": (_sizes(384, 2000, 384), {}),
+    "512 points, learn on 3000 rows with 512 points": (_sizes(512, 3000, 512), {}),
+    "768 points, learn on 3000 rows with 512 points": (_sizes(768, 3000, 512), {}),
+    "1024 points, learn on 4000 rows with 768 points": (_sizes(1024, 4000, 768), {}),
+    "exact rivals for 4 times as much": ({"EXACT_FLOPS": _MORE * defaults.EXACT_FLOPS}, {}),
+    "exact rivals for 16 times as much": ({"EXACT_FLOPS": 16 * defaults.EXACT_FLOPS}, {}),
     "1024 points, learn on 4000 rows with 512 points": (_sizes(1024, 4000, 512), {}),
     "learn in double": ({"LEARNING_DTYPE": torch.float64}, {}),
     "learn the points": ({}, {"n_inducing": 128, "learn_inducing": True}),
@@ -116,6 +131,34 @@ def print_table(records: list[Record]) -> None:
         print(f"| {m} | {mean['accuracy']:.4f} | {mean['log_loss']:.4f} | {mean['loo_log_loss']:.4f} | {z} |")
 
 
+# Training rows from which a set is in another line of the curve.
+BANDS = (0, 1_500, 5_000, 100_000)
+
+
+def print_curve(records: list[Record]) -> None:
+    """Log-loss and seconds over those of the defaults, by numbers of training rows and classes."""
+    by = {(r["data"], r["split"], r["model"]): r for r in records}
+    print("| rows | classes | variation | fits | log-loss over the defaults' | seconds over theirs |")
+    print("|---|---|---|---|---|---|")
+    for low, high in itertools.pairwise(BANDS):
+        for few, classes in ((True, "two"), (False, "more")):
+            for model in dict.fromkeys(r["model"] for r in records):
+                pairs = [
+                    (r, by[r["data"], r["split"], "defaults"])
+                    for r in records
+                    if r["model"] == model and low <= r["n_train"] < high and (r["n_classes"] == 2) == few
+                    if (r["data"], r["split"], "defaults") in by
+                ]
+                if not pairs or model == "defaults":
+                    continue
+                loss, seconds = (
+                    np.exp(np.mean([np.log(r[key] / base[key]) for r, base in pairs]))
+                    for key in ("log_loss", "fit_s")
+                )
+                rows = f"{low} to {high}"
+                print(f"| {rows} | {classes} | {model} | {len(pairs)} | {loss:.3f} | {seconds:.2f} |")
+
+
 def main() -> None:
     parser = command_line(__doc__, data="folder of PMLB sets (else BAYESVM_DATA)")
     parser.add_argument("--splits", type=int, nargs="+", default=[0, 1])
@@ -124,7 +167,11 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--results", type=Path, default=ROOT / "results" / "defaults" / "runs.jsonl")
     parser.add_argument("--table", type=Path, metavar="FILE", help="only print the table of earlier results")
+    parser.add_argument("--curve", type=Path, metavar="FILE", help="only print log-loss against time")
     arguments = parser.parse_args()
+    if arguments.curve:
+        print_curve(list(read_results(arguments.curve).values()))
+        return
     if arguments.table:
         print_table(list(read_results(arguments.table).values()))
         return
