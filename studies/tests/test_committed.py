@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bayesvm_studies.cli import STUDIES
+from bayesvm_studies.commands import STUDIES
 from bayesvm_studies.results import Task, read_results
 
 RESULTS = Path(__file__).parents[2] / "results"

@@ -12,7 +12,7 @@ from matplotlib import get_data_path
 from PIL import Image
 from tests.report.test_browser import DESKTOP, PHONE, Seen, browser  # noqa: F401
 
-from bayesvm_studies.cli import STUDIES
+from bayesvm_studies.commands import STUDIES
 from bayesvm_studies.images.plan import GROUPS
 from bayesvm_studies.images.report import group_table
 from bayesvm_studies.images.summary import summarise_images
