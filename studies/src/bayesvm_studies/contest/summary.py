@@ -237,7 +237,8 @@ class ContestSummary:
         for s in standing.sets:
             folds = s.common(standing.models)
             rows += map(list, zip(*(self._seconds(s, m, folds) for m in timed), strict=True))
-        table = np.array([row for row in rows if np.isfinite(row).all()]).reshape(-1, len(timed))
+        rows = [row for row in rows if np.isfinite(row).all()]
+        table = np.array(rows).reshape(len(rows), len(timed))
         means = np.exp(np.log(table).mean(0)) if len(table) else np.full(len(timed), np.nan)
         found = dict(zip(timed, map(float, means), strict=True))
         return {
