@@ -6,6 +6,8 @@ import pytest
 from scipy.stats import wilcoxon
 
 from bayesvm_studies.commands import STUDIES
+from bayesvm_studies.contest.plan import contest_sets
+from bayesvm_studies.contest.report import rivals_table, sets_table
 from bayesvm_studies.contest.summary import summarise
 from studies.tests.contest.results import folds, made, many, too_long
 
@@ -126,6 +128,25 @@ def test_sets_with_fewer_folds_do_not_count():
     numbers = summarise(pairwise() + folds("flags", "bayesvm", 1) + folds("flags", "catboost", 1)).as_dict()
     assert numbers["n_sets"] == 6
     assert numbers["fewer_folds"]["flags"] == 1
+
+
+def test_the_page_marks_what_is_won_and_names_what_is_lost():
+    sets = [s.name for s in contest_sets("small")[:12]]
+    results = [r for name in sets for r in folds(name, "bayesvm", 1, loss=0.5)]
+    for rival, step in (("catboost", 0.01), ("lightgbm", -0.01), ("ebm", 0.0)):
+        for i, name in enumerate(sets):
+            results += folds(name, rival, 1, loss=0.5 + step * (i + 1))
+    table = rivals_table(summarise(results).as_dict())
+    better, worse, equal = (line.cells[1] for line in table.lines)
+    assert (better.best, worse.best, equal.best) == (True, False, False)
+    assert worse.small.startswith("ours is worse")
+    assert (equal.text, better.small[:5]) == ("–", "alone")
+
+
+def test_only_all_folds_are_marked_set_by_set():
+    results = folds("iris", "bayesvm", loss=0.4) + folds("iris", "ebm", loss=0.1)
+    ours, theirs = sets_table(summarise(results), "log_loss").lines[0].cells
+    assert (ours.best, theirs.best, theirs.small) == (True, False, "3 folds")
 
 
 KEYS = ("mean_accuracy", "mean_log_loss", "median_log_loss", "rank", "p", "time", "pairs", "ranked", "n_sets")

@@ -22,6 +22,7 @@ from bayesvm_studies.results import Result, tidy_csv
 from bayesvm_studies.structured.contestants import COMPETITOR_LIMIT_S, OLSON_SEED
 
 _NO = float("nan")
+_SCORES = (("log_loss", "log-loss"), ("accuracy", "accuracy"))
 
 
 def titles() -> dict[str, str]:
@@ -43,13 +44,15 @@ def p_words(p: float | None) -> str:
 _LEVEL = 0.05
 
 
-def _beaten(numbers: dict[str, Any], rival: str, what: str) -> bool:
-    """Whether ours is better than a rival at the level of the tests."""
+def _verdict(numbers: dict[str, Any], rival: str, what: str) -> int:
+    """At the level of the tests, 1 if ours is better than a rival, -1 if it is worse, 0 if nobody can say."""
     p, of = numbers["p"][what][rival], numbers["pairs"][rival][what]
-    return p is not None and p < _LEVEL and of["wins"] > of["losses"]
+    if p is None or p >= _LEVEL:
+        return 0
+    return int(np.sign(of["wins"] - of["losses"]))
 
 
-def tests_table(numbers: dict[str, Any]) -> Table:
+def rivals_table(numbers: dict[str, Any]) -> Table:
     """A line per rival: how often it was beaten, and how sure that is."""
     names, lines = titles(), []
     for rival, pair in numbers["pairs"].items():
@@ -57,7 +60,9 @@ def tests_table(numbers: dict[str, Any]) -> Table:
         for what in ("log_loss", "accuracy"):
             of, alone = pair[what], p_words(numbers["p_alone"][what][rival])
             ties = many(of["ties"], "tie") if of["ties"] else ""
-            p = Cell(p_words(numbers["p"][what][rival]), _beaten(numbers, rival, what), f"alone {alone}")
+            verdict = _verdict(numbers, rival, what)
+            small = f"{'ours is worse, ' if verdict < 0 else ''}alone {alone}"
+            p = Cell(p_words(numbers["p"][what][rival]), verdict > 0, small)
             cells += [Cell(f"{of['wins']} – {of['losses']}", small=ties), p]
         cells.append(Cell(number(_known(pair["time_ratio"]), 2), small=f"{pair['n_fits']} fits"))
         lines.append(Line(names[rival], cells, f"{many(pair['n_sets'], 'set')}"))
@@ -114,20 +119,22 @@ def areas_table(summary: ContestSummary) -> Table:
 
 
 def sets_table(summary: ContestSummary, what: str) -> Table:
-    """A score of every model on every set over the folds it has, the best of all marked."""
+    """A score of every model on every set over its folds; the best of those with all folds is marked."""
     names, lines = titles(), []
     for s in summary.sets:
         scores = {m: s.score(what, m, s.fits[m]) for m in summary.known if m in s.fits}
         choose = min if what == "log_loss" else max
-        best = choose((round(v, 3) for v in scores.values()), default=_NO)
-        cells = [_set_cell(s, m, scores, best) for m in summary.known]
+        judged = [m for m in scores if len(s.fits[m]) == len(s.folds)]
+        best = choose((round(scores[m], 3) for m in judged), default=_NO)
+        cells = [_set_cell(s, m, scores, m in judged and round(scores[m], 3) == best) for m in summary.known]
         lines.append(Line(s.name, cells, f"{s.rows:,} rows"))
     return Table([names[m] for m in summary.known], lines)
 
 
-def _set_cell(s: ContestSet, model: str, scores: dict[str, float], best: float) -> Cell:
+def _set_cell(s: ContestSet, model: str, scores: dict[str, float], best: bool) -> Cell:
     if model in scores:
-        return Cell(f"{scores[model]:.3f}", round(scores[model], 3) == best)
+        n = len(s.fits[model])
+        return Cell(f"{scores[model]:.3f}", best, "" if n == len(s.folds) else many(n, "fold"))
     if model in s.gaps:
         why = s.gaps[model]
         if "ended after" in why:
@@ -177,7 +184,7 @@ def drawings(summary: ContestSummary) -> dict[str, Drawing]:
 
 def _ranks(standing: Standing, stem: str, whose: str) -> dict[str, Drawing]:
     found = {}
-    for what, words in (("log_loss", "log-loss"), ("accuracy", "accuracy")):
+    for what, words in _SCORES:
         comparison = standing.ranks(what)
         found[f"{stem}_{what}"] = Drawing(
             partial(critical_difference_figure, comparison, titles(), OURS),
@@ -230,7 +237,7 @@ def _context(summary: ContestSummary, numbers: dict[str, Any], figures: Mapping[
         "contents": [item for item in _CONTENTS if there.get(item[0], True)],
         "key_figures": _key_figures(numbers),
         "titles": names,
-        "tests": tests_table(numbers),
+        "tests": rivals_table(numbers),
         "medians": medians_table(numbers),
         "ranked": models_table(numbers, summary.ranked),
         "every": models_table(numbers["every_model"], list(summary.known)),
@@ -250,15 +257,19 @@ def _context(summary: ContestSummary, numbers: dict[str, Any], figures: Mapping[
 def _key_figures(numbers: dict[str, Any]) -> list[tuple[str, str]]:
     """Numbers to remember and what they are."""
     found = []
-    for what, words in (("log_loss", "log-loss"), ("accuracy", "accuracy")):
+    for what, words in _SCORES:
         rank = numbers["rank"][what].get(OURS)
         if rank is not None:
             models, sets = len(numbers["ranked"]), many(numbers["rank_n_sets"][what], "set")
             found.append((f"{rank:.2f}", f"mean rank by {words} among {many(models, 'model')} on {sets}"))
     if numbers["pairs"]:
-        beaten = [m for m in numbers["pairs"] if _beaten(numbers, m, "log_loss")]
-        words = "rivals with significantly worse log-loss (Holm, 5 %)"
-        found.append((f"{len(beaten)} of {len(numbers['pairs'])}", words))
+        for what, words in _SCORES:
+            verdicts = [_verdict(numbers, m, what) for m in numbers["pairs"]]
+            for sign, how in ((1, "worse"), (-1, "better")):
+                n = verdicts.count(sign)
+                if n or sign > 0:  # how many are better is said if any is
+                    said = f"rivals with significantly {how} {words} (Holm, 5 %)"
+                    found.append((f"{n} of {len(verdicts)}", said))
     return found
 
 
@@ -273,7 +284,7 @@ def _facts(numbers: dict[str, Any]) -> list[tuple[str, ...]]:
     for rival, pair in numbers["pairs"].items():
         scores = [
             f"{name} {pair[what]['wins']}–{pair[what]['losses']} (p {p_words(numbers['p'][what][rival])})"
-            for what, name in (("log_loss", "log-loss"), ("accuracy", "accuracy"))
+            for what, name in _SCORES
         ]
         rows.append((f"against {rival}", f"{', '.join(scores)} on {many(pair['n_sets'], 'set')}"))
     times = {m: v for m, v in numbers["time"]["geometric_mean"].items() if v is not None}
