@@ -37,7 +37,8 @@ def test_studies_know_no_insides_of_the_models():
 
 def test_competitors_are_imported_when_they_run():
     """They are optional, and one of them lives in another environment."""
-    competitors = {"catboost", "gpflow", "gpytorch", "lightgbm", "mapie", "pmlb", "pooch", "tensorflow"}
+    competitors = {"catboost", "gpflow", "gpytorch", "interpret", "lightgbm", "mapie", "pmlb", "pooch"}
+    competitors |= {"pytabkit", "tensorflow"}
     offenders = [
         f"{name} imports {module}"
         for name, tree in FILES.items()

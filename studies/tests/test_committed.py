@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bayesvm_studies.cli import STUDIES
-from bayesvm_studies.results import Task, read_results
+from bayesvm_studies.commands import STUDIES
+from bayesvm_studies.results import Task, lines_exist, read_results
 from bayesvm_studies.versions import code_lines, source_version
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -15,6 +15,8 @@ RESULTS = Path(__file__).parents[2] / "results"
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_summary_is_that_of_the_results(name):
+    if not lines_exist(RESULTS / f"{name}.jsonl") and not (RESULTS / f"{name}.json").exists():
+        pytest.skip(f"the fits of {name} are still to be made")
     results = read_results(RESULTS / f"{name}.jsonl", name)
     committed = json.loads((RESULTS / f"{name}.json").read_text())
     assert json.loads(json.dumps(STUDIES[name].report(results).numbers)) == committed

@@ -12,7 +12,8 @@ from matplotlib import get_data_path
 from PIL import Image
 from tests.report.test_browser import DESKTOP, PHONE, Seen, browser  # noqa: F401
 
-from bayesvm_studies.cli import STUDIES
+from bayesvm_studies.commands import STUDIES
+from bayesvm_studies.contest.contestants import contestants
 from bayesvm_studies.images.plan import GROUPS
 from bayesvm_studies.images.report import group_table
 from bayesvm_studies.images.summary import summarise_images
@@ -20,6 +21,7 @@ from bayesvm_studies.structured.report import olson_sets, paper_sets_table
 from bayesvm_studies.structured.summary import summarise
 from studies.tests.active import results as active
 from studies.tests.adversarial import results as adversarial
+from studies.tests.contest import results as contest
 from studies.tests.images import results as images
 from studies.tests.structured import results as structured
 
@@ -27,6 +29,7 @@ from studies.tests.structured import results as structured
 SHOWN = ("mnist", "cifar10")
 MANY = {
     "structured": structured.many,
+    "contest": contest.many,
     "images": partial(images.many, SHOWN),
     "active": active.many,
     "adversarial": partial(adversarial.many, SHOWN),
@@ -35,6 +38,11 @@ FIGURES = {
     "structured": {
         *("paper_ranks", "paper_accuracy", "paper_times", "olson_ranks", "olson_log_loss_ranks"),
         *("olson_times", "olson_accuracy", "olson_small_ranks", "reliability"),
+    },
+    "contest": {
+        *(f"{part}_{what}" for part in ("ranks", "every_model") for what in ("log_loss", "accuracy")),
+        *(f"against_{rival}" for rival in contestants() if rival != "bayesvm"),
+        "times",
     },
     "images": {
         *(f"{group}_{what}" for group in SHOWN for what in ("accuracy", "objective", "reliability")),
@@ -50,6 +58,10 @@ SAID = {
     "structured": [
         "Poker completed: &lt;i&gt;part&lt;/i&gt; of it is generated",  # and is no markup
         *("kddcup (20)", "ended after 600 s", "90483257", "1.68", "1.96", "2.33", "Olson"),
+    ],
+    "contest": [
+        *("out of &lt;b&gt;cards&lt;/b&gt;", "ended after 120 s", "90483257", "a processor, 16 cores"),
+        *("without contraceptive and prnn_fglass", "RealMLP-TD", "up to 16 fits side by side", "too long"),
     ],
     "images": ["out of &lt;b&gt;cards&lt;/b&gt;", "NVIDIA H200", *TITLES],
     "active": ["Where margin sampling wins", "worse on 4", "1.25 s", "trained on all labels", "set3"],
@@ -159,6 +171,12 @@ LITTLE = {
         structured.folds("iris", "bayesvm", 90),
         structured.folds("iris", "bayesvm", 90, n_folds=1),
         [*structured.folds("iris", "bayesvm", 90), *structured.folds("iris", "random_forest", 90)],
+    ],
+    "contest": [
+        contest.folds("iris", "bayesvm"),
+        [*contest.folds("iris", "bayesvm", 2), *contest.folds("iris", "ebm", 2)],
+        [*contest.folds("titanic", "bayesvm", 1, auc=0.8), *contest.folds("titanic", "catboost", 1, auc=0.7)],
+        contest.too_long("iris", "catboost")[:1],
     ],
     "images": [
         [images.made("mnist", "softmax", n_epochs=1)],

@@ -3,12 +3,21 @@
 import numpy as np
 import pytest
 from scipy.stats import friedmanchisquare
-from sklearn.metrics import log_loss
+from sklearn.metrics import log_loss, roc_auc_score
 
 from bayesvm.metrics import calibration_gap, expected_calibration_error, reliability_curve
 from bayesvm_studies.figures import rank_groups
 from bayesvm_studies.results import Result
-from bayesvm_studies.statistics import N_BINS, compare, pool, rank_rows, score_sums
+from bayesvm_studies.statistics import (
+    N_BINS,
+    compare,
+    holm,
+    pool,
+    rank_rows,
+    score_sums,
+    signed_rank,
+    two_class_auc,
+)
 from studies.tests.doubles import as_read, task
 
 
@@ -124,3 +133,33 @@ def test_groups_are_the_longest_runs():
     assert rank_groups(ranks, 0.1) == []
     assert rank_groups(ranks, 5.0) == [(0, 4)]
     assert rank_groups(ranks, float("nan")) == []
+
+
+def test_holm_by_hand():
+    p = {"a": 0.01, "b": 0.02, "c": 0.03, "d": 0.04}
+    assert holm(p) == pytest.approx({"a": 0.04, "b": 0.06, "c": 0.06, "d": 0.06})
+    assert holm({"a": 0.5, "b": 0.6}) == {"a": 1.0, "b": 1.0}
+    found = holm({"a": 0.02, "b": float("nan"), "c": 0.5})  # two tests, not three
+    assert (found["a"], found["c"]) == pytest.approx((0.04, 0.5))
+    assert np.isnan(found["b"])
+    assert holm({}) == {}
+
+
+def test_signed_ranks_by_hand():
+    # Differences 1, -2, 3, 4: the ranks of the negative one sum to 2. Of 16 signs three have a sum
+    # of at most 2 ({}, {1}, {2}), on either side.
+    assert signed_rank([1, 0, 3, 4], [0, 2, 0, 0]) == pytest.approx(2 * 3 / 16)
+    # What is equal but for the last digits is left out.
+    assert signed_rank([1, 0, 3, 4, 0.1 + 0.2], [0, 2, 0, 0, 0.3]) == pytest.approx(2 * 3 / 16)
+    assert np.isnan(signed_rank([1.0, 1.0], [1.0, 1.0]))
+    assert np.isnan(signed_rank([], []))
+
+
+def test_area_under_the_curve():
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(200) < 0.3, 7.0, 2.0)
+    second = np.round(0.6 * rng.random(200) + 0.3 * (y == 7.0), 1)  # with ties
+    proba, classes = np.column_stack([1.0 - second, second]), np.array([2.0, 7.0])
+    assert two_class_auc(y, proba, classes) == pytest.approx(roc_auc_score(y == 7.0, second))
+    assert two_class_auc(y[y == 2.0], proba[y == 2.0], classes) is None
+    assert two_class_auc(np.zeros(3), np.full((3, 3), 1 / 3), np.arange(3.0)) is None

@@ -270,43 +270,76 @@ def _draw_reliability(ax: Axes, model: Calibration) -> None:
 
 
 class Pair(NamedTuple):
-    """Accuracies of two models on the same sets."""
+    """Scores of two models on the same sets: accuracies, or with ``loss`` what is better the lower it is."""
 
     ours: str
     theirs: str
-    our_accuracy: Sequence[float]
-    their_accuracy: Sequence[float]
+    our_scores: Sequence[float]
+    their_scores: Sequence[float]
+    loss: bool = False
+    title: str = ""
 
 
 def scatter_figure(pairs: Sequence[Pair], width: float) -> Figure:
-    """Two models against each other, a dot per set, as in the paper; above the diagonal ours is better."""
+    """Two models against each other, a dot per set, as in the paper.
+
+    Above the diagonal ours has the better accuracy, below it the lower loss.
+    """
     columns = min(2, len(pairs))
     height = 0.2 + -(-len(pairs) // columns) * width / columns * 1.04
     return _panels(pairs, width, height, columns, _draw_pair)[0]
 
 
+# Losses are drawn on logarithmic axes, which have no zero.
+_LEAST_LOSS = 1e-3
+
+
 def _draw_pair(ax: Axes, pair: Pair) -> None:
-    ours, theirs = np.asarray(pair.our_accuracy), np.asarray(pair.their_accuracy)
+    ours, theirs = np.asarray(pair.our_scores), np.asarray(pair.their_scores)
     shown = np.isfinite(ours) & np.isfinite(theirs)
     ours, theirs = ours[shown], theirs[shown]
-    lowest = min(ours.min(), theirs.min()) if len(ours) else 0.0
-    low = max(0.0, np.floor(10 * lowest) / 10)
-    ax.plot([low, 1.0], [low, 1.0], color=GUIDE, linewidth=1.2, zorder=1)
-    better = ours >= theirs
+    sign = -1.0 if pair.loss else 1.0
+    lead = sign * (ours - theirs)
+    if pair.loss:
+        ours, theirs = np.maximum(ours, _LEAST_LOSS), np.maximum(theirs, _LEAST_LOSS)
+    ends = (_prepare_losses if pair.loss else _prepare_accuracies)(ax, np.concatenate([ours, theirs]))
+    ax.plot(ends, ends, color=GUIDE, linewidth=1.2, zorder=1)
     options: dict[str, Any] = {"s": 22, "linewidths": 0, "alpha": 0.8, "clip_on": False, "zorder": 3}
+    better = lead >= 0
     ax.scatter(theirs[better], ours[better], color=MAIN, **options)
     ax.scatter(theirs[~better], ours[~better], color=ACCENT, marker="s", **options)
-    ax.set(xlim=(low, 1.0), ylim=(low, 1.0), xlabel=pair.theirs, ylabel=pair.ours, aspect="equal")
+    ax.set(xlim=ends, ylim=ends, xlabel=pair.theirs, ylabel=pair.ours, aspect="equal")
+    above: dict[str, Any] = {"x": 0.04, "y": 0.96, "va": "top", "transform": ax.transAxes}
+    below: dict[str, Any] = {"x": 0.96, "y": 0.04, "ha": "right", "transform": ax.transAxes}
+    won, lost = int((lead > 0).sum()), int((lead < 0).sum())
+    ax.text(s=f"better on {won}", color=INK, **(below if pair.loss else above))
+    ax.text(s=f"worse on {lost}", color=MUTED, **(above if pair.loss else below))
+    _set_title(ax, pair.title)
+    tidy(ax)
+
+
+def _prepare_accuracies(ax: Axes, values: npt.NDArray[np.floating]) -> tuple[float, float]:
+    """Ticks of both axes; the answer is where they begin and end."""
+    low = max(0.0, np.floor(10 * values.min()) / 10) if len(values) else 0.0
     # The same numbers on both axes, few enough to be read at the width of a phone.
     step = 0.2 if 1.0 - low > 0.45 else 0.1
     ticks = np.arange(1.0, low - 1e-9, -step)
     labels = [f"{tick:.1g}" for tick in ticks]  # "0", not "0.0", which would meet in the corner
     ax.set_xticks(ticks, labels)
     ax.set_yticks(ticks, labels)
-    won, lost = int((ours > theirs).sum()), int((ours < theirs).sum())
-    ax.text(0.04, 0.96, f"better on {won}", transform=ax.transAxes, va="top", color=INK)
-    ax.text(0.96, 0.04, f"worse on {lost}", transform=ax.transAxes, ha="right", color=MUTED)
-    tidy(ax)
+    return float(low), 1.0
+
+
+def _prepare_losses(ax: Axes, values: npt.NDArray[np.floating]) -> tuple[float, float]:
+    """Whole decades on both axes; the answer is where they begin and end."""
+    logs = np.log10(values) if len(values) else np.zeros(1)
+    low, high = int(np.floor(logs.min())), int(np.ceil(logs.max() + 1e-9))
+    ticks = 10.0 ** np.arange(low, max(high, low + 1) + 1)
+    ax.set(xscale="log", yscale="log")
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.minorticks_off()
+    return float(ticks[0]), float(ticks[-1])
 
 
 _MARKERS = "osD^vPX*<h"

@@ -104,6 +104,7 @@ def run_tasks(
     jobs: int,
     folder_of: Callable[[str], Path],
     started: Callable[[Task], None] = lambda task: None,
+    until: float | None = None,
 ) -> Iterator[Result]:
     """Results as they come.
 
@@ -122,12 +123,16 @@ def run_tasks(
         DatasetError for a set that cannot be used.
     started : callable
         Told of every task that begins.
+    until : float or None
+        Value of ``time.monotonic()`` at which all ends; fits that are running then have no result.
     """
     waiting = list(reversed(tasks))
     workers: list[_Worker] = []
     selector = selectors.DefaultSelector()
     try:
         while waiting or any(worker.task for worker in workers):
+            if until is not None and time.monotonic() >= until:
+                return
             while waiting and len(workers) < jobs:
                 workers.append(_Worker())
                 selector.register(workers[-1].answers, selectors.EVENT_READ, workers[-1])

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from bayesvm._cli.terminal import count_of
@@ -120,7 +121,7 @@ class LiveFits(Listener):
 @contextmanager
 def shown_fits() -> Iterator[Listener]:
     """A listener that suits standard error."""
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or find_spec("rich") is None:
         yield FitLines()
         return
     from rich.console import Console

@@ -141,6 +141,8 @@ class Result(Task):
         Sums over the test rows.
     bins : list of [bin, rows, correct, sum of confidences]
         The filled ones of 15 bins of the confidence in the top class.
+    auc : float or None
+        Area under the ROC curve, if the set has two classes and both are among the test rows.
     fit_s, predict_s, total_s : float
         Seconds of fitting, of predicting the test rows, and of everything.
     peak_mb : float or None
@@ -167,6 +169,7 @@ class Result(Task):
     log_loss_sum: float = 0.0
     brier_sum: float = 0.0
     bins: list[list[float]] = field(default_factory=list)
+    auc: float | None = None
     fit_s: float = 0.0
     predict_s: float = 0.0
     total_s: float = 0.0
@@ -402,6 +405,7 @@ def _row(r: Result) -> dict[str, Any]:
     return {
         **{name: known[name] for name in (*where, *sizes)},
         **{name: "" if scores is None else f"{getattr(scores, name):.6g}" for name in measured},
+        "auc": "" if r.auc is None else r.auc,
         "fit_s": r.fit_s if r.ok else "",
         "predict_s": r.predict_s if r.ok else "",
         "peak_mb": "" if r.peak_mb is None else r.peak_mb,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bayesvm_studies.datasets import find_set
+from bayesvm_studies.datasets import known_set
 from bayesvm_studies.pool import run_tasks
 from bayesvm_studies.results import Result, Store, Task
 from bayesvm_studies.spool import Spool
@@ -79,7 +79,8 @@ class Listener:
 class Outcome:
     """Numbers of fits: known before, made now, and of these failed and ended by the time limit.
 
-    The notes are what must be said about the sets that were used.
+    The notes are what must be said about the sets that were used; ``left`` is the number of fits for which
+    there was no time.
     """
 
     known: int
@@ -87,6 +88,7 @@ class Outcome:
     failed: int
     timed_out: int
     notes: tuple[str, ...] = ()
+    left: int = 0
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,7 @@ def run_plan(
     retry: bool = False,
     any_version: bool = False,
     listener: Listener | None = None,
+    until: float | None = None,
 ) -> Outcome:
     """Make the fits that are not known, adding each to the results as soon as it is made.
 
@@ -149,11 +152,13 @@ def run_plan(
     any_version : bool
         Do not repeat what was measured with other versions.
     listener : Listener or None
+    until : float or None
+        Value of ``time.monotonic()`` at which the run ends; what is running then is made by the next one.
     """
     if jobs < 1:
         raise ValueError(f"jobs {jobs} is not valid; give a number >= 1")
     spool = plan.spool(Path(results))
-    known, made, notes = 0, Counter[str](), dict[str, None]()
+    known, todo, made, notes = 0, 0, Counter[str](), dict[str, None]()
     try:
         for stage in plan.stages:
             if stage.results is not None and stage.tasks:
@@ -162,42 +167,47 @@ def run_plan(
             store = Store(results if stage.results is None else stage.results)
             before = standing(tasks, store.results(), retry=retry, any_version=any_version)
             if tasks:
-                known += before.known
-                _make(before, store, spool, 1 if stage.alone else jobs, listener or Listener(), made, notes)
+                known, todo = known + before.known, todo + len(before.todo)
+                run = _Run(store, spool, 1 if stage.alone else jobs, until, listener or Listener())
+                run.make(before, made, notes)
     finally:
         spool.close()
-    return Outcome(known, made.total(), made["error"], made["timeout"], tuple(notes))
+    n = made.total()
+    return Outcome(known, n, made["error"], made["timeout"], tuple(notes), todo - n)
 
 
-def _make(
-    before: Standing,
-    store: Store,
-    spool: Spool,
-    jobs: int,
-    listener: Listener,
-    made: Counter[str],
-    notes: dict[str, None],
-) -> None:
-    """Make the fits of one stage; count them by status and gather notes on their sets."""
-    left = TimeLeft(store.results())
-    waiting = {task.key: task for task in before.todo}
-    n = len(before.todo)
-    listener.planned(before.known, n, left.seconds(before.todo, jobs))
-    for done, bare in enumerate(run_tasks(before.todo, jobs, spool.folder_of, listener.began), 1):
-        result = replace(
-            bare,
-            machine=machine(),
-            commit=commit(),
-            environment={k: v for k, v in environment().items() if k not in bare.versions},
-            note=spool.notes.get(bare.data, ""),  # none of a set that cannot be read
-        )
-        store.add(result)
-        made[result.status] += 1
-        if result.note:
-            notes[result.note] = None
-        left.learn(result)
-        waiting.pop(result.key, None)
-        listener.ended(result, done, n, left.seconds(waiting.values(), jobs))
+@dataclass(frozen=True)
+class _Run:
+    """Where results go, where sets come from, and how fits are made."""
+
+    store: Store
+    spool: Spool
+    jobs: int
+    until: float | None
+    listener: Listener
+
+    def make(self, before: Standing, made: Counter[str], notes: dict[str, None]) -> None:
+        """Make the fits of one stage; count them by status and gather notes on their sets."""
+        left = TimeLeft(self.store.results())
+        waiting = {task.key: task for task in before.todo}
+        n = len(before.todo)
+        self.listener.planned(before.known, n, left.seconds(before.todo, self.jobs))
+        fits = run_tasks(before.todo, self.jobs, self.spool.folder_of, self.listener.began, self.until)
+        for done, bare in enumerate(fits, 1):
+            result = replace(
+                bare,
+                machine=machine(),
+                commit=commit(),
+                environment={k: v for k, v in environment().items() if k not in bare.versions},
+                note=self.spool.notes.get(bare.data, ""),  # none of a set that cannot be read
+            )
+            self.store.add(result)
+            made[result.status] += 1
+            if result.note:
+                notes[result.note] = None
+            left.learn(result)
+            waiting.pop(result.key, None)
+            self.listener.ended(result, done, n, left.seconds(waiting.values(), self.jobs))
 
 
 def _set_aside(file: Path) -> None:
@@ -217,9 +227,9 @@ _POWER = 0.7
 _RECENT = 40
 
 
-def _size(data: str) -> float:
+def set_size(data: str) -> float:
     """A rough measure of the work that a set makes, the same for all models."""
-    known = find_set(data)
+    known = known_set(data)
     if known is None:
         return 1.0
     return (known.rows + _LEAST_ROWS) ** _POWER * (known.features * known.classes) ** 0.5
@@ -243,7 +253,7 @@ class TimeLeft:
         """Take a fit into account that was made."""
         if result.status != "error":
             rates = self._rates[result.protocol, result.model]
-            rates.append(result.total_s / _size(result.data))
+            rates.append(result.total_s / set_size(result.data))
             # Sets come in order of size: the last ones are most like those to come.
             del rates[:-_RECENT]
 
@@ -255,6 +265,6 @@ class TimeLeft:
         of_all = statistics.median(medians.values())
         total = 0.0
         for task in tasks:
-            expected = medians.get((task.protocol, task.model), of_all) * _size(task.data)
+            expected = medians.get((task.protocol, task.model), of_all) * set_size(task.data)
             total += expected if task.timeout is None else min(expected, task.timeout)
         return total / jobs

@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +28,16 @@ class Spool:
     ----------
     data : str, path-like or None
         Folder of the sets.
+    elsewhere : mapping or None
+        Folders of sets that are not in it, by the name of the set.
     """
 
-    def __init__(self, data: str | os.PathLike[str] | None) -> None:
-        self._data = data
+    def __init__(
+        self,
+        data: str | os.PathLike[str] | None,
+        elsewhere: Mapping[str, str | os.PathLike[str] | None] | None = None,
+    ) -> None:
+        self._data, self._folders = data, dict(elsewhere or {})
         _sweep()
         self._folder = tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-")
         self.notes: dict[str, str] = {}
@@ -57,7 +64,7 @@ class Spool:
 
     def _fill(self, name: str, folder: Path) -> str:
         """Make the folder and write the arrays; the answer is what must be said about the set."""
-        loaded = load(name, data=self._data)
+        loaded = load(name, data=self._folders.get(name, self._data))
         folder.mkdir()
         np.save(folder / "X.npy", loaded.X)
         np.save(folder / "y.npy", loaded.y)

@@ -1,14 +1,14 @@
-"""Scores as sums that add up over folds, ranks of models over sets, and which results count."""
+"""Scores as sums that add up over folds, ranks and tests of models over sets, and which results count."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import friedmanchisquare, rankdata, studentized_range
+from scipy.stats import friedmanchisquare, rankdata, studentized_range, wilcoxon
 
 from bayesvm.metrics import ReliabilityCurve, wilson_interval
 from bayesvm_studies.results import Result
@@ -56,6 +56,25 @@ def score_sums(y: npt.NDArray[Any], proba: FloatArray, classes: npt.NDArray[Any]
         "brier_sum": float(brier.sum()),
         "bins": [[int(b), int(counts[b]), int(hits[b]), float(sums[b])] for b in np.flatnonzero(counts)],
     }
+
+
+def two_class_auc(y: npt.NDArray[Any], proba: FloatArray, classes: npt.NDArray[Any]) -> float | None:
+    """Area under the ROC curve of the second of two classes; None of more, or if one has no row.
+
+    It is the share of pairs of rows, one of each class, that are in the right order; ties count a half.
+
+    Examples
+    --------
+    >>> proba = np.array([[0.9, 0.1], [0.6, 0.4], [0.6, 0.4]])
+    >>> two_class_auc(np.array([3.0, 3.0, 5.0]), proba, np.array([3.0, 5.0]))
+    0.75
+    """
+    second = y == classes[-1]
+    n = int(second.sum())
+    if len(classes) != 2 or n in (0, len(y)):
+        return None
+    ranks = rankdata(proba[:, 1])
+    return float((ranks[second].sum() - n * (n + 1) / 2) / (n * (len(y) - n)))
 
 
 @dataclass(frozen=True)
@@ -189,6 +208,40 @@ def compare(models: list[str], scores: Any, level: float = 0.05) -> Comparison:
         equal = bool((ranks == ranks[:, :1]).all())
         p_value = 1.0 if equal else float(friedmanchisquare(*ranks.T).pvalue)
     return Comparison(models, ranks.mean(0), n_sets, p_value, difference)
+
+
+def signed_rank(first: Sequence[float], second: Sequence[float]) -> float:
+    """P of Wilcoxon's signed-rank test, two-sided, that neither of two paired scores is larger.
+
+    Pairs that are equal say nothing and are left out; NaN with fewer than two others.
+
+    Examples
+    --------
+    Of all signs of five differences without ties two are as extreme as these:
+
+    >>> signed_rank([2.0, 4.0, 6.0, 8.0, 10.0], [1.0, 2.0, 3.0, 4.0, 5.0])
+    0.0625
+    """
+    # Scores of equal rows may differ in their last digits.
+    leads = np.round(np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64), 12)
+    leads = leads[leads != 0.0]
+    return float(wilcoxon(leads).pvalue) if len(leads) > 1 else float("nan")
+
+
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """Holm's correction for as many tests as there are: adjusted p-values, NaN where there was no test.
+
+    Examples
+    --------
+    >>> holm({"a": 0.01, "b": 0.04, "c": 0.03})
+    {'a': 0.03, 'b': 0.06, 'c': 0.06}
+    """
+    tested = sorted((p, name) for name, p in p_values.items() if not np.isnan(p))
+    adjusted, highest = dict.fromkeys(p_values, float("nan")), 0.0
+    for i, (p, name) in enumerate(tested):
+        highest = max(highest, min(1.0, (len(tested) - i) * p))
+        adjusted[name] = highest
+    return adjusted
 
 
 def newest(results: Iterable[Result]) -> dict[tuple[str, int, str], Result]:

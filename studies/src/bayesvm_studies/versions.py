@@ -11,6 +11,7 @@ import subprocess
 import tokenize
 from collections.abc import Iterable
 from functools import cache
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -76,9 +77,21 @@ def code_version(*modules: str, without: tuple[str, ...] = ()) -> str:
     return _version(f for module in modules for f in _files(module) if f.stem not in without)
 
 
+def distribution_version(name: str) -> str:
+    """Version of a distribution; of a package in a folder without metadata, what it says itself."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        module = {"scikit-learn": "sklearn"}.get(name, name.replace("-", "_"))
+        try:
+            return str(import_module(module).__version__)
+        except (ImportError, AttributeError):
+            raise PackageNotFoundError(name) from None
+
+
 def package_versions(packages: Iterable[str]) -> dict[str, str]:
     """Versions of distributions; that of this library shows every change of it."""
-    return {name: source_version() if name == "bayesvm" else version(name) for name in packages}
+    return {name: source_version() if name == "bayesvm" else distribution_version(name) for name in packages}
 
 
 def module_digest(*modules: str) -> str:
@@ -102,9 +115,17 @@ def check_device(device: str) -> None:
         ) from error
 
 
+COMMIT_VARIABLE = "BAYESVM_COMMIT"
+
+
 @cache
 def commit() -> str:
-    """The commit of the source, with a + if it was changed since; empty if it is in no repository."""
+    """The commit of the source, with a + if it was changed since; empty if it is in no repository.
+
+    A copy without its repository is told by the variable BAYESVM_COMMIT.
+    """
+    if told := os.environ.get(COMMIT_VARIABLE):
+        return told
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--exclude=*"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -131,7 +152,7 @@ def environment() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in ("numpy", "scipy", "scikit-learn", "torch"):
         try:
-            found[name] = version(name)
+            found[name] = distribution_version(name)
         except PackageNotFoundError:
             continue
     return found

@@ -10,7 +10,7 @@ import pytest
 import bayesvm
 from bayesvm import BayesianSVC
 from bayesvm_studies.benchmarks import honesty, honesty_trials
-from bayesvm_studies.benchmarks.contest import Split, read_results, run_missing, run_task
+from bayesvm_studies.benchmarks.comparison import Split, read_results, run_missing, run_task
 from bayesvm_studies.benchmarks.honesty import PARTS, forget, models_of, summarise, tasks
 from bayesvm_studies.benchmarks.honesty_trials import Places, measured, most_answered
 

@@ -17,7 +17,7 @@ from bayesvm_studies.results import Result
 def inline(monkeypatch):
     """A worker's work is done in this process; what processes are for is tested with the runner."""
 
-    def run_tasks(tasks, jobs, folder_of, started):
+    def run_tasks(tasks, jobs, folder_of, started, until):
         warm = set()
         for task in tasks:
             started(task)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.cli.processes import Terminal
 
-from bayesvm_studies.cli import STUDIES
+from bayesvm_studies.commands import STUDIES
 from bayesvm_studies.datasets import poker_hand
 from bayesvm_studies.datasets.poker import generated_hands
 from bayesvm_studies.images.models import load_model

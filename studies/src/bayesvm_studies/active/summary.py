@@ -13,7 +13,7 @@ from bayesvm_studies.active.plan import EVERYTHING, MODELS, PAIR, POLICIES, entr
 from bayesvm_studies.datasets import paper_sets
 from bayesvm_studies.page import SHORTENED, about_runs
 from bayesvm_studies.results import Result, rounded
-from bayesvm_studies.statistics import newest, rank_rows
+from bayesvm_studies.statistics import newest, rank_rows, signed_rank
 
 FloatArray = npt.NDArray[np.floating]
 Place = tuple[str, int]
@@ -162,17 +162,13 @@ class Duel(NamedTuple):
 
 def duel(curves: Curves, first: str, second: str) -> Duel | None:
     """Compare two entrants on the sets and seeds that both have; None if there are none."""
-    from scipy.stats import wilcoxon
-
     places = curves.places([first, second])
     if not places:
         return None
     both = Curves({e: {p: curves.errors[e][p] for p in places} for e in (first, second)}, curves.n_queries)
     of_first, of_second = both.areas(first), both.areas(second)
     areas = {name: (of_first[name], of_second[name]) for name in of_first}
-    leads = np.array([a - b for a, b in areas.values()])
-    leads = leads[leads != 0.0]
-    p_value = float(wilcoxon(leads).pvalue) if len(leads) > 1 else float("nan")
+    p_value = signed_rank([a for a, _ in areas.values()], [b for _, b in areas.values()])
     return Duel(first, second, areas, p_value)
 
 

@@ -23,7 +23,7 @@ from bayesvm._core import calibration
 from bayesvm._fit import defaults
 from bayesvm.kernels import RBF, AdditiveRBF, Linear, Sum
 from bayesvm_studies.benchmarks.common import ROOT, Record, command_line, folder_of_sets, source_version
-from bayesvm_studies.benchmarks.contest import fit_to_set, read_results, run_missing, small_sets
+from bayesvm_studies.benchmarks.comparison import fit_to_set, read_results, run_missing, small_sets
 
 # Where numbers to vary are kept.
 MODULES = (defaults, calibration)

@@ -23,7 +23,7 @@ from bayesvm import (
     SVGPClassifier,
 )
 from bayesvm_studies.benchmarks.common import source_version
-from bayesvm_studies.benchmarks.contest import run
+from bayesvm_studies.benchmarks.comparison import run
 from bayesvm_studies.competitors.classifiers import ScaledLogisticRegression
 
 # Of the PMLB sets with three or more classes and 140 to 1000 rows, every third by name.

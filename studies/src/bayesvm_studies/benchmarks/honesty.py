@@ -31,7 +31,7 @@ from bayesvm_studies.benchmarks.common import (
     use_threads,
     write_json,
 )
-from bayesvm_studies.benchmarks.contest import Key, read_results, run_missing
+from bayesvm_studies.benchmarks.comparison import Key, read_results, run_missing
 from bayesvm_studies.benchmarks.honesty_trials import (
     CALIBRATION_ROWS,
     COVERAGE,

@@ -36,7 +36,7 @@ from bayesvm import BayesianSVC
 from bayesvm.metrics import accepted_by_confidence
 from bayesvm_studies.benchmarks import quality
 from bayesvm_studies.benchmarks.common import Record, clusters
-from bayesvm_studies.benchmarks.contest import Key, Split, load_split, measure, warm_up
+from bayesvm_studies.benchmarks.comparison import Key, Split, load_split, measure, warm_up
 from bayesvm_studies.benchmarks.kernel_prior import noise, rule
 from bayesvm_studies.worker import thread_environment
 

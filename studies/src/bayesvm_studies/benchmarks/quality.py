@@ -16,7 +16,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 
 from bayesvm import BayesianSVC
 from bayesvm_studies.benchmarks.common import source_version
-from bayesvm_studies.benchmarks.contest import run, small_sets
+from bayesvm_studies.benchmarks.comparison import run, small_sets
 from bayesvm_studies.competitors.classifiers import ScaledLogisticRegression, TunedSVC
 
 N_SETS = 52

@@ -36,7 +36,7 @@ from sklearn.svm import SVC
 from bayesvm import BayesianSVC
 from bayesvm_studies.benchmarks import quality
 from bayesvm_studies.benchmarks.common import Record, source_version, use_threads
-from bayesvm_studies.benchmarks.contest import load_split
+from bayesvm_studies.benchmarks.comparison import load_split
 from bayesvm_studies.competitors import svgp
 from bayesvm_studies.competitors.svgp import GPflowSVGP, GPyTorchSVGP, StepTime, gpflow_versions
 from bayesvm_studies.worker import thread_environment

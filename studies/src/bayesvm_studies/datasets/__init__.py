@@ -23,6 +23,9 @@ if TYPE_CHECKING:
         data_folder as data_folder,
     )
     from bayesvm_studies.datasets.catalogue import (
+        equal_sets as equal_sets,
+    )
+    from bayesvm_studies.datasets.catalogue import (
         find_set as find_set,
     )
     from bayesvm_studies.datasets.catalogue import (
@@ -32,10 +35,16 @@ if TYPE_CHECKING:
         image_folder as image_folder,
     )
     from bayesvm_studies.datasets.catalogue import (
+        known_set as known_set,
+    )
+    from bayesvm_studies.datasets.catalogue import (
         paper_sets as paper_sets,
     )
     from bayesvm_studies.datasets.catalogue import (
         published_accuracies as published_accuracies,
+    )
+    from bayesvm_studies.datasets.catalogue import (
+        two_class_sets as two_class_sets,
     )
     from bayesvm_studies.datasets.corruptions import CORRUPTIONS as CORRUPTIONS
     from bayesvm_studies.datasets.corruptions import corrupt as corrupt
@@ -55,11 +64,14 @@ else:
                 "DatasetError",
                 "SetInfo",
                 "data_folder",
+                "equal_sets",
                 "find_set",
                 "fully_published",
                 "image_folder",
+                "known_set",
                 "paper_sets",
                 "published_accuracies",
+                "two_class_sets",
             ],
             "corruptions": ["CORRUPTIONS", "corrupt"],
             "images": ["IMAGE_SETS", "ImageSet", "load_images"],

@@ -44,8 +44,8 @@ def _table(name: str) -> list[list[str]]:
 
 
 @cache
-def _sets() -> tuple[SetInfo, ...]:
-    lines = _table("paper_sets.tsv")[1:]
+def _sets(table: str = "paper_sets.tsv") -> tuple[SetInfo, ...]:
+    lines = _table(table)[1:]
     return tuple(SetInfo(name, int(rows), int(d), int(classes)) for name, rows, d, classes in lines)
 
 
@@ -78,6 +78,27 @@ def find_set(name: str) -> SetInfo | None:
     SetInfo(name='iris', rows=150, features=4, classes=3)
     """
     return next((s for s in _sets() if s.name == name), None)
+
+
+def two_class_sets() -> list[SetInfo]:
+    """Sets of PMLB with two classes, which the paper leaves out; the smallest first.
+
+    Examples
+    --------
+    >>> [s.name for s in two_class_sets()]
+    ['german', 'titanic', 'spambase', 'churn', 'phoneme']
+    """
+    return sorted(_sets("two_class_sets.tsv"), key=lambda s: (s.rows, s.name))
+
+
+def known_set(name: str) -> SetInfo | None:
+    """The set of that name among those of the paper and those of two classes, or None."""
+    return next((s for s in (*_sets(), *two_class_sets()) if s.name == name), None)
+
+
+def equal_sets() -> dict[str, str]:
+    """Sets that PMLB has twice but for the order of rows: the first name by the second."""
+    return {"contraceptive": "cmc", "prnn_fglass": "glass"}
 
 
 def published_accuracies() -> dict[str, dict[str, float]]:

@@ -17,7 +17,7 @@ from bayesvm_studies.datasets.catalogue import (
     DATA_VARIABLE,
     DatasetError,
     data_folder,
-    find_set,
+    known_set,
     paper_sets,
 )
 from bayesvm_studies.datasets.poker import complete_poker
@@ -105,7 +105,7 @@ def data_file(name: str, *, data: str | os.PathLike[str] | None = None, download
 def _fetch(name: str, folder: Path, download: bool) -> Path:
     """Let pmlb download the set into the folder."""
     path = folder / name / f"{name}.tsv.gz"
-    if find_set(name) is None:
+    if known_set(name) is None:
         hint = near_name(name, (s.name for s in paper_sets()))
         nowhere = f"there is no set {name!r} in {folder} nor among the 68 of the paper"
         raise DatasetError("; ".join(filter(None, [nowhere, hint])))
@@ -136,7 +136,7 @@ def _fetch(name: str, folder: Path, download: bool) -> Path:
 
 def _other_shape(loaded: Dataset) -> str:
     """A note if the rows are not those that the paper had."""
-    known = find_set(loaded.name)
+    known = known_set(loaded.name)
     if known is None:
         return "not one of the 68 sets of the paper"
     found = (*loaded.X.shape, len(set(loaded.y.tolist())))

@@ -77,6 +77,7 @@ OWN_PACKAGES = ("bayesvm", "numpy", "scikit-learn", "torch")
 SKLEARN = ("numpy", "scikit-learn")
 HERE = "bayesvm_studies"
 GP_LIMIT = 5000
+COMPETITOR_LIMIT_S = 600.0
 MULTI_CLASS = "multi_class"
 
 PAPER_EPOCHS = 1000
@@ -111,10 +112,12 @@ class Contestant:
         Distributions whose versions make a result another one.
     ours : bool
         Part of this library: may be given a device.
-    limited : bool
-        Whether fits that take longer than the time limit are ended.
+    limit_s : float or None
+        Fits that take longer are ended; None: no limit.
     max_rows : int or None
         Sets with more rows are not tried.
+    max_folds : int or None
+        Only so many of the first folds are tried.
     """
 
     name: str
@@ -123,8 +126,14 @@ class Contestant:
     arguments: dict[str, Any]
     packages: tuple[str, ...]
     ours: bool = False
-    limited: bool = True
+    limit_s: float | None = COMPETITOR_LIMIT_S
     max_rows: int | None = None
+    max_folds: int | None = None
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether it is tried on every set and fold."""
+        return self.max_rows is None and self.max_folds is None
 
     def takes(self, info: SetInfo) -> bool:
         """Whether it is tried on a set."""
@@ -151,7 +160,8 @@ class Contestant:
 
 
 def _own(name: str, title: str, estimator: str, limited: bool = False, **arguments: Any) -> Contestant:
-    return Contestant(name, title, estimator, arguments, OWN_PACKAGES, ours=True, limited=limited)
+    limit = COMPETITOR_LIMIT_S if limited else None
+    return Contestant(name, title, estimator, arguments, OWN_PACKAGES, ours=True, limit_s=limit)
 
 
 def _other(

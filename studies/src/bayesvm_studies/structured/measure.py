@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesvm_studies.statistics import score_sums
+from bayesvm_studies.statistics import score_sums, two_class_auc
 from bayesvm_studies.structured.contestants import split_rows
 
 # What a model may say about itself, by the name under which it is kept.
@@ -88,6 +88,7 @@ def measure(task: dict[str, Any], folder: Path, begin: Callable[[], None]) -> di
         "n_features": X.shape[1],
         "n_classes": len(classes),
         **score_sums(y_test, proba, classes),
+        "auc": two_class_auc(y_test, proba, classes),
         "fit_s": getattr(model, "fit_seconds_", middle - start),
         "predict_s": getattr(model, "predict_seconds_", end - middle),
         "peak_mb": getattr(model, "peak_mb_", peak),

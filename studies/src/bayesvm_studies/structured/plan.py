@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from bayesvm_studies.datasets import SetInfo, find_set, paper_sets
+from bayesvm_studies.datasets import SetInfo, paper_sets
 from bayesvm_studies.results import Task
 from bayesvm_studies.runner import Plan, Stage
 from bayesvm_studies.spool import Spool, file_digest
@@ -24,7 +24,6 @@ from bayesvm_studies.versions import check_device
 
 # Sets up to this many rows are "small".
 SMALL_ROWS = 1500
-DEFAULT_TIMEOUT = 600.0
 
 
 def chosen_sets(subset: str, protocol: str) -> list[SetInfo]:
@@ -34,17 +33,29 @@ def chosen_sets(subset: str, protocol: str) -> list[SetInfo]:
         return every
     if subset == "small":
         return [s for s in every if s.rows <= SMALL_ROWS]
-    chosen = []
+    return named_sets(subset, paper_sets(), "the paper", ("small", "all"))
+
+
+def named_sets(subset: str, known: Sequence[SetInfo], owner: str, words: Sequence[str]) -> list[SetInfo]:
+    """Sets of a list of names with commas, the smallest first.
+
+    Parameters
+    ----------
+    subset : str
+    known : sequence of SetInfo
+        Those that may be named.
+    owner, words : str, sequence of str
+        For the error message: whose sets they are, and what may be given instead of names.
+    """
     names = split_names(subset)
+    other = f"{', '.join(words)} or names of sets"
     if not names:
-        raise ValueError(f"subset {subset!r} names no set; give small, all or names of sets")
+        raise ValueError(f"subset {subset!r} names no set; give {other}")
+    by_name = {info.name: info for info in known}
     for name in names:
-        info = find_set(name)
-        if info is None:
-            hint = near_name(name, [s.name for s in paper_sets()]) or "give small, all or names of sets"
-            raise ValueError(f"the paper has no set {name!r}; {hint}")
-        chosen.append(info)
-    return sorted(set(chosen), key=lambda s: (s.rows, s.name))
+        if name not in by_name:
+            raise ValueError(f"{owner} has no set {name!r}; {near_name(name, by_name) or f'give {other}'}")
+    return sorted({by_name[name] for name in names}, key=lambda s: (s.rows, s.name))
 
 
 def make_plan(settings: StructuredSettings, data: str | os.PathLike[str] | None = None) -> Plan:
@@ -54,59 +65,103 @@ def make_plan(settings: StructuredSettings, data: str | os.PathLike[str] | None 
         raise ValueError(f"--protocol {protocol!r} is not known; give paper, olson or both")
     protocols = PROTOCOLS if protocol == "both" else (protocol,)
     check_device(settings.device)
-    wanted = None if settings.models is None else split_names(settings.models)
-    if wanted == []:
-        raise ValueError(f"models {settings.models!r} names no model")
-    _check_models(wanted, protocols)
+    known = {c.name: c for p in protocols for c in contestants(p).values()}
+    wanted = wanted_models(settings.models, list(known))
     shorten = _epochs(settings.shorten)
     _check_shorten(shorten, protocols, settings.subset)
     tasks: list[Task] = []
     absent: dict[str, str] = {}
     digests: dict[str, str] = {}
     for name in protocols:
-        able: list[Contestant] = []
-        for contestant in contestants(name).values():
-            if wanted is not None and contestant.name not in wanted:
-                continue
-            why = missing(contestant)
-            if why is None:
-                able.append(contestant)
-            else:
-                absent[contestant.name] = why
-        versions = {c.name: versions_of(c) for c in able}
+        able = able_contestants(contestants(name), wanted, absent)
         for info in chosen_sets(settings.subset, name):
             if info.name not in digests:
                 digests[info.name] = file_digest(info.name, data)
-            tasks += [
-                Task(
-                    data=info.name,
-                    data_digest=digests[info.name],
-                    protocol=name,
-                    split=split,
-                    model=contestant.name,
-                    config=contestant.config(settings.device, shorten.get(info.name)),
-                    versions=versions[contestant.name],
-                    timeout=_limit(contestant, settings.timeout),
-                )
-                for split in splits_of(name, settings.folds)
-                for contestant in able
-                if contestant.takes(info)
-            ]
+            tasks += fits_of(
+                info,
+                digests[info.name],
+                able,
+                name,
+                folds=settings.folds,
+                timeout=settings.timeout,
+                device=settings.device,
+                epochs=shorten.get(info.name),
+            )
     return Plan([Stage(tasks)], lambda _: Spool(data), absent)
 
 
-def _limit(contestant: Contestant, timeout: float | None) -> float | None:
-    if timeout is not None:
-        return timeout if timeout > 0 else None
-    return DEFAULT_TIMEOUT if contestant.limited else None
-
-
-def _check_models(wanted: Iterable[str] | None, protocols: Sequence[str]) -> None:
-    known = list(dict.fromkeys(name for p in protocols for name in contestants(p)))
-    for name in wanted or ():
+def wanted_models(listed: str | None, known: Sequence[str]) -> list[str] | None:
+    """Names of a list with commas, all of them known; None for all there are."""
+    if listed is None:
+        return None
+    wanted = split_names(listed)
+    if not wanted:
+        raise ValueError(f"models {listed!r} names no model")
+    for name in wanted:
         if name not in known:
             hint = " ".join(filter(None, [near_name(name, known), f"the models are {', '.join(known)}"]))
             raise ValueError(f"there is no model {name!r}; {hint}")
+    return wanted
+
+
+def able_contestants(
+    known: Mapping[str, Contestant], wanted: Sequence[str] | None, absent: dict[str, str]
+) -> list[tuple[Contestant, dict[str, str]]]:
+    """Models that are wanted and can run here, with their versions; the others are added to ``absent``."""
+    able = []
+    for name, contestant in known.items():
+        if wanted is not None and name not in wanted:
+            continue
+        why = missing(contestant)
+        if why is None:
+            able.append((contestant, versions_of(contestant)))
+        else:
+            absent[name] = why
+    return able
+
+
+def fits_of(
+    info: SetInfo,
+    data_digest: str,
+    able: Sequence[tuple[Contestant, dict[str, str]]],
+    protocol: str,
+    *,
+    folds: int | None = None,
+    timeout: float | None = None,
+    device: str = "cpu",
+    epochs: int | None = None,
+) -> list[Task]:
+    """Fits of some models to the splits of one set, split by split.
+
+    Parameters
+    ----------
+    info : SetInfo
+    data_digest : str
+    able : sequence of (Contestant, dict)
+        Models with their versions.
+    protocol : {"paper", "olson"}
+    folds : int or None
+        Only so many of the first folds.
+    timeout : float or None
+        Limit of every fit, 0 for none; None: that of the model.
+    device, epochs
+        As in :meth:`Contestant.config`.
+    """
+    return [
+        Task(
+            data=info.name,
+            data_digest=data_digest,
+            protocol=protocol,
+            split=split,
+            model=contestant.name,
+            config=contestant.config(device, epochs),
+            versions=versions,
+            timeout=contestant.limit_s if timeout is None else timeout or None,
+        )
+        for i, split in enumerate(splits_of(protocol, folds))
+        for contestant, versions in able
+        if contestant.takes(info) and (contestant.max_folds is None or i < contestant.max_folds)
+    ]
 
 
 def _epochs(shorten: Iterable[str]) -> dict[str, int]:

@@ -108,7 +108,7 @@ _warm: set[str] = set()
 
 
 def fit_to_set(module: str, folder: Path, key: Key) -> Record:
-    """Figures of one fit of a contest."""
+    """Figures of one fit of a comparison."""
     data, seed, model, _ = key
     make = _models(module)[model]
     warm_up(model, make)
@@ -235,7 +235,7 @@ def run(
     version_of: Callable[[str], str],
     doc: str | None,
 ) -> int:
-    """The command line of a contest: run what is not known, print the table, write it.
+    """The command line of a comparison: run what is not known, print the table, write it.
 
     Parameters
     ----------
