@@ -21,7 +21,7 @@ from bayesvm._callbacks import CallbackSupportMixin, with_callbacks
 from bayesvm._compile import compile_model
 from bayesvm._compiled import CompiledPredictor
 from bayesvm._compiled.columns import ColumnEncoder
-from bayesvm._fit.columns import rows_to_predict, takes_categories
+from bayesvm._fit.columns import Encoded, rows_to_predict, takes_categories
 from bayesvm._fit.fitting import can_add_rows, fit_estimator, levels_to_caller, partial_fit_estimator
 from bayesvm._fit.folds import Folds, few_rows_per_parameter
 from bayesvm._fit.options import check_arguments, check_number
@@ -510,6 +510,10 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
+
+    def _encoded(self, X: FloatArray) -> Any:
+        """Rows like those of ``memory_``, as predictions take them."""
+        return Encoded(X, self._columns) if takes_categories(self) else X
 
     def _generator(self, n_samples: Any, random_state: Any) -> torch.Generator:
         """A seeded generator, after a check of the number of samples."""

@@ -125,35 +125,35 @@ class Levels(Brief):
     Attributes
     ----------
     words : ndarray of str
-        Values as texts, sorted.
-    codes : ndarray of int
-        The code of each, from 0.
-    missing : int
-        The code of a missing value.
-    unknown : int
-        The code of any other value, and the number of levels that are known.
+        Values as texts; the position of each is its code.
+    with_missing : bool
+        Whether a missing value is a level, with the code after those.
     """
 
     words: Array
-    codes: Array
-    missing: int
-    unknown: int
+    with_missing: bool
+
+    @property
+    def unknown(self) -> int:
+        """The code of any other value, and the number of levels that are known."""
+        return len(self.words) + self.with_missing
 
     def of(self, values: Any) -> Array:
         """Codes of the values of a column."""
         words, index = spelled(values)
-        place = np.searchsorted(self.words, words)
-        known = place < len(self.words)
-        known[known] = self.words[place[known]] == words[known]
+        order = np.argsort(self.words)
+        place = np.searchsorted(self.words[order], words)
+        known = place < len(order)
+        known[known] = self.words[order][place[known]] == words[known]
         code = np.full(len(words) + 1, self.unknown, dtype=np.int64)
-        code[:-1][known] = self.codes[place[known]]
-        code[-1] = self.missing
+        code[:-1][known] = order[place[known]]
+        code[-1] = len(self.words)  # unknown, where no value was missing
         return code[index]
 
     def named(self, codes: Array) -> list[Any]:
         """Levels by their codes, as texts; None where a value is missing."""
-        name: dict[int, Any] = dict(zip(self.codes.tolist(), self.words.tolist(), strict=True))
-        return [name.get(code) for code in codes.tolist()]
+        names = self.words.tolist()
+        return [names[code] if code < len(names) else None for code in codes.tolist()]
 
 
 @dataclass(frozen=True, repr=False)
@@ -202,6 +202,12 @@ class ColumnEncoder(Brief):
         """The user's column that each number comes from."""
         means = [np.full(mean.shape[1], j) for j, mean in zip(self.many, self.means, strict=True)]
         return np.concatenate([self.numeric, *means, self.gaps, self.nominal]).astype(np.int64)
+
+    @property
+    def plain(self) -> Array:
+        """Positions of the numbers that are not target means."""
+        means = np.arange(len(self.numeric), self.n_numbers)
+        return np.setdiff1d(np.arange(len(self.owner)), means)
 
     def __call__(self, X: Any) -> Array:
         """The numbers of each row, shape (n_rows, width)."""

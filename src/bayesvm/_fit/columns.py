@@ -44,16 +44,17 @@ _FOLDS = 10
 
 @dataclass(frozen=True)
 class Encoded:
-    """Rows that a ``ColumnEncoder`` has made already, in place of X.
+    """Rows that are numbers already, in place of X.
 
     Attributes
     ----------
     values : ndarray of shape (n_rows, width)
-    encoder : ColumnEncoder
+    encoder : ColumnEncoder or None
+        What made them; None: they were numbers from the start.
     """
 
     values: FloatArray
-    encoder: ColumnEncoder
+    encoder: ColumnEncoder | None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -157,7 +158,7 @@ def checked_rows(
         All labels, where y need not hold them; then rows that are not ``reset`` are new ones.
     """
     if isinstance(X, Encoded):
-        e.n_features_in_ = X.encoder.n_features
+        e.n_features_in_ = X.values.shape[1] if X.encoder is None else X.encoder.n_features
         return Chunk(X.values, np.asarray(y), check_weights(sample_weight, len(X.values))), X.encoder
     known: ColumnEncoder | None = None if reset else e._columns
     nominal = nominal_columns(X, e.categorical_features) if reset else np.empty(0, dtype=np.int64)
@@ -275,13 +276,8 @@ def _median(x: FloatArray, weight: FloatArray) -> float:
 
 
 def _levels(words: list[str | None], rank: IntArray) -> Levels:
-    codes = {word: int(code) for word, code in zip(words, rank, strict=True)}
-    n = len(words)
-    missing = codes.pop(None, n)
-    names = sorted(word for word in codes if word is not None)
-    return Levels(
-        np.array(names, dtype=np.str_), np.array([codes[name] for name in names], dtype=np.int64), missing, n
-    )
+    ordered = [words[i] for i in np.argsort(rank)]
+    return Levels(np.array([word for word in ordered if word is not None], dtype=np.str_), None in words)
 
 
 def _canonical(
@@ -327,8 +323,7 @@ def _with_means(
     numbers = encoder(X)
     if not codes:
         return numbers, encoder
-    plain = [j for j in range(numbers.shape[1]) if not len(known.numeric) <= j < encoder.n_numbers]
-    fold = _folds(np.column_stack([numbers[:, plain], *codes]), y, weight)
+    fold = _folds(np.column_stack([numbers[:, encoder.plain], *codes]), y, weight)
     start = len(known.numeric)
     for code, sum_, mean in zip(codes, sums, encoder.means, strict=True):
         out = numbers[:, start : start + mean.shape[1]]
@@ -383,11 +378,11 @@ def _folds(X: FloatArray, y: IntArray, weight: FloatArray) -> IntArray:
 
 @dataclass(frozen=True)
 class BlockScaler(Scaler):
-    """Standardised numbers, then scaled indicators of the levels of every nominal column.
+    r"""Standardised numbers, then scaled indicators of the levels of every nominal column.
 
-    The scale gives a block the variance of a standardised column, 1, so that a column of two levels
-    is the same as numbers and as levels. The last column of a block stands for unknown levels; in
-    training it is zero.
+    The scale gives a block of L levels the variance :math:`\sqrt{L - 1}`: that of a standardised column
+    where there are two, so that these are the same as numbers and as levels. The last column of a block
+    stands for unknown levels; in training it is zero.
 
     Attributes
     ----------
@@ -413,7 +408,8 @@ class BlockScaler(Scaler):
         for g, size in enumerate(sizes):
             share = np.bincount(rows.X[:, n + g].astype(np.int64), rows.weight, size + 1)
             spread = 1.0 - np.square(share / share.sum()).sum()
-            height[g] = 1.0 / np.sqrt(spread) if spread > 0 else 1.0
+            # The L - 1 contrasts of a column count for more than one column and for less than so many.
+            height[g] = (size - 1) ** 0.25 / np.sqrt(spread) if spread > 0 else 1.0
         return cls(mean, scale, scaler.kept, n, sizes, np.round(height, 12))
 
     @property

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
-from bayesvm._fit.columns import Encoded
 from bayesvm._fit.partial_fit import Memory
 from bayesvm._judgement import LeftOut
 
@@ -135,19 +134,17 @@ def _without(e: Any, memory: Memory, weight: FloatArray) -> Any:
         group = None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        X = memory.X[kept] if e._columns is None else Encoded(memory.X[kept], e._columns)
-        model.fit(X, memory.y[kept], sample_weight=weight[kept], groups=group)
+        model.fit(e._encoded(memory.X[kept]), memory.y[kept], sample_weight=weight[kept], groups=group)
     if model.interrupted_:
         raise KeyboardInterrupt
     return model
 
 
-def _predicted(model: Any, X: Any, n_classes: int) -> FloatArray:
+def _predicted(model: Any, X: FloatArray, n_classes: int) -> FloatArray:
     """Class probabilities, zero for classes without a training row."""
     proba = np.zeros((len(X), n_classes))
     if isinstance(model, int):
         proba[:, model] = 1.0
     else:
-        X = X if model._columns is None else Encoded(X, model._columns)
-        proba[:, model.classes_] = model.predict_proba(X)
+        proba[:, model.classes_] = model.predict_proba(model._encoded(X))
     return proba
