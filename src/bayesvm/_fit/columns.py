@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
@@ -36,8 +37,10 @@ IntArray = npt.NDArray[np.int64]
 
 # Above so many levels a column is described by its target means.
 MOST_LEVELS = 30
-# Rows with the class frequencies that are added to those of a level.
-PRIOR_ROWS = 10.0
+# Rows with the class frequencies that may be added to those of a level.
+_PRIOR_ROWS = 2.0 ** np.arange(-1, 11)
+# What the levels must tell, in nats of evidence: noise does in one column of a hundred.
+_LEAST_EVIDENCE = 3.0
 # Folds whose rows get the target means of the other folds.
 _FOLDS = 10
 
@@ -319,18 +322,20 @@ def _with_means(
         level_sums(code, y, weight, levels.unknown + 1, n_classes)
         for code, levels in zip(codes, known.many_levels, strict=True)
     ]
-    encoder = replace(known, means=tuple(shrunken_means(sum_, sum_.sum(0)) for sum_ in sums))
+    priors = [prior_rows(sum_) for sum_ in sums]
+    means = (shrunken_means(sum_, sum_.sum(0), rows) for sum_, rows in zip(sums, priors, strict=True))
+    encoder = replace(known, means=tuple(means))
     numbers = encoder(X)
     if not codes:
         return numbers, encoder
     fold = _folds(np.column_stack([numbers[:, encoder.plain], *codes]), y, weight)
     start = len(known.numeric)
-    for code, sum_, mean in zip(codes, sums, encoder.means, strict=True):
+    for code, sum_, rows, mean in zip(codes, sums, priors, encoder.means, strict=True):
         out = numbers[:, start : start + mean.shape[1]]
         for k in range(_FOLDS):
             here = (fold == k) & (weight > 0)
             gone = level_sums(code[here], y[here], weight[here], *sum_.shape)
-            out[here] = shrunken_means(sum_ - gone, sum_.sum(0))[code[here]]
+            out[here] = shrunken_means(sum_ - gone, sum_.sum(0), rows)[code[here]]
         start += mean.shape[1]
     return numbers, encoder
 
@@ -341,7 +346,27 @@ def level_sums(code: IntArray, y: IntArray, weight: FloatArray, n_levels: int, n
     return sums.reshape(n_levels, n_classes).astype(np.float64)
 
 
-def shrunken_means(sums: FloatArray, total: FloatArray) -> FloatArray:
+def prior_rows(sums: FloatArray) -> float:
+    """How many rows of the class frequencies make the counts of the levels most probable (eq. 12.4).
+
+    Infinitely many where the levels differ no more than by chance, as those of a name or a number do.
+    """
+    counts = torch.as_tensor(sums)
+    size, total = counts.sum(1), counts.sum(0)
+    prior = total / total.sum()
+    counts, prior = counts[:, total > 0], prior[total > 0]
+
+    def evidence(rows: float) -> float:
+        own = torch.lgamma(rows * prior + counts) - torch.lgamma(rows * prior)
+        every = torch.lgamma(size.new_tensor(rows)) - torch.lgamma(rows + size)
+        return float(own.sum() + every.sum())
+
+    best = max(_PRIOR_ROWS.tolist(), key=evidence)
+    gain = evidence(best) - float((counts.sum(0) * prior.log()).sum())
+    return best if gain > _LEAST_EVIDENCE else np.inf
+
+
+def shrunken_means(sums: FloatArray, total: FloatArray, rows: float) -> FloatArray:
     """Class frequencies of every level, shrunken to those of all rows (eq. 12.3).
 
     With two classes those of the second, otherwise those of each.
@@ -352,9 +377,13 @@ def shrunken_means(sums: FloatArray, total: FloatArray) -> FloatArray:
         Weights by level and class.
     total : ndarray of shape (C,)
         Weights of the classes.
+    rows : float
+        What their frequencies weigh.
     """
     prior = total / total.sum()
-    mean: FloatArray = (sums + PRIOR_ROWS * prior) / (sums.sum(1, keepdims=True) + PRIOR_ROWS)
+    # From the prior on, so that without evidence there is nothing but the prior.
+    size = sums.sum(1, keepdims=True)
+    mean: FloatArray = prior + (sums - size * prior) / (size + rows)
     return mean[:, 1:] if len(total) == 2 else mean
 
 
