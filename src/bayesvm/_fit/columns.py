@@ -411,7 +411,7 @@ class BlockScaler(Scaler):
 
     The scale gives a block of L levels the variance :math:`\sqrt{L - 1}`: that of a standardised column
     where there are two, so that these are the same as numbers and as levels. The last column of a block
-    stands for unknown levels; in training it is zero.
+    stands for unknown levels; in training it is zero (eq. 12.1).
 
     Attributes
     ----------

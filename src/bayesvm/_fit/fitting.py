@@ -269,7 +269,6 @@ def fit_estimator(e: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> No
     if groups is not None and not few:
         raise ValueError(f"groups takes an array or data frame of at most {defaults.IN_MEMORY_ROWS} rows")
     if is_chunked(X, y):
-        _refuse_declared(e)
         fit_chunks(e, _engine(as_source(X, y, sample_weight), str(e.device)), Given(X, y, sample_weight))
         return
     X, y, sample_weight = named_columns(X, y, sample_weight)
@@ -298,6 +297,8 @@ def fit_chunks(e: Any, engine: Engine[Chunk], given: Given = _NOTHING) -> None:
     given : the arguments of ``fit``, for callbacks
     """
     e._check()
+    if not given.is_array:
+        _refuse_declared(e)
     if not engine.in_order and METHODS[chosen_inference(e)[0]].in_order:
         raise ValueError(
             "minibatches (inference='natural', or batch_size with inference='auto') are sequential, and "

@@ -1,25 +1,26 @@
 """Nominal columns as what they are, as codes that count as numbers, and as one column per level.
 
-One quarter of every set is for testing, stratified; at most 2000 rows for training. A column with more
-than 30 levels has no column per level and stays a number there.
+Codes are those of the file, whose order often means something, and the same in a random order. One
+quarter of every set is for testing, stratified; at most 2000 rows for training. A column with more than
+30 levels has no column per level and stays a number there.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from threadpoolctl import threadpool_limits
 
 from bayesvm import BayesianSVC
 from bayesvm_studies.benchmarks.common import Record, command_line, folder_of_sets, write_json
-from bayesvm_studies.benchmarks.contest import load_split, measure
+from bayesvm_studies.benchmarks.contest import Split, load_split, measure
 from bayesvm_studies.datasets import load
 
 SEEDS = (100, 101)
@@ -46,14 +47,30 @@ NOMINAL: dict[str, list[str] | None] = {
 }
 
 
-def models(nominal: list[int], few: list[int]) -> dict[str, BayesianSVC | Pipeline]:
-    """The three treatments, from positions of nominal columns, and of those with few levels."""
+def treatments(split: Split, nominal: list[int], seed: int) -> dict[str, tuple[BayesianSVC, Split]]:
+    """An estimator and its rows for each treatment, from the positions of the nominal columns."""
+    few = [j for j in nominal if len(np.unique(split.X[:, j])) <= MOST_LEVELS]
     one_hot = OneHotEncoder(sparse_output=False, handle_unknown="ignore")
-    columns = ColumnTransformer([("levels", one_hot, few)], remainder="passthrough")
+    columns = ColumnTransformer([("levels", one_hot, few)], remainder="passthrough").fit(split.X)
+    numbers = BayesianSVC(random_state=0)
+
+    def made(of: Callable[[np.ndarray], np.ndarray]) -> Split:
+        return split._replace(X=of(split.X), X_test=of(split.X_test))
+
+    rng, both = np.random.default_rng(seed), np.concatenate([split.X, split.X_test])
+    orders = {j: (levels := np.unique(both[:, j]), rng.permutation(len(levels))) for j in nominal}
+
+    def shuffled(X: np.ndarray) -> np.ndarray:
+        X = X.copy()
+        for j, (levels, order) in orders.items():
+            X[:, j] = order[np.searchsorted(levels, X[:, j])]
+        return X
+
     return {
-        "nominal": BayesianSVC(categorical_features=nominal, random_state=0),
-        "codes": BayesianSVC(random_state=0),
-        "one_hot": make_pipeline(columns, BayesianSVC(random_state=0)),
+        "nominal": (BayesianSVC(categorical_features=nominal, random_state=0), split),
+        "codes": (numbers, split),
+        "shuffled": (numbers, made(shuffled)),
+        "one_hot": (numbers, made(columns.transform)),
     }
 
 
@@ -63,10 +80,9 @@ def measured(folder: Path, name: str, seed: int) -> list[Record]:
     split = split._replace(X=split.X[:MOST_ROWS], y=split.y[:MOST_ROWS])
     names = list(data.feature_names)
     nominal = [names.index(name) for name in NOMINAL[name] or names]
-    few = [j for j in nominal if len(np.unique(split.X[:, j])) <= MOST_LEVELS]
     return [
-        {"set": name, "seed": seed, "model": label, **measure(model, split)}
-        for label, model in models(nominal, few).items()
+        {"set": name, "seed": seed, "model": label, **measure(model, rows)}
+        for label, (model, rows) in treatments(split, nominal, seed).items()
     ]
 
 
@@ -89,7 +105,7 @@ def main(arguments: list[str] | None = None) -> int:
 def line(name: str, lines: list[Record]) -> str:
     """Log-loss, accuracy, its leave-one-out estimate and seconds of each treatment."""
     texts = []
-    for label in ("nominal", "codes", "one_hot"):
+    for label in ("nominal", "codes", "shuffled", "one_hot"):
         own = [record for record in lines if record["model"] == label]
 
         def mean(what: str, own: list[Any] = own) -> float:
