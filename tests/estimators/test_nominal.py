@@ -301,6 +301,26 @@ def test_columns_of_predictions(model):
         model.predict(FRAME.assign(x="a"))
 
 
+def test_a_dask_model_of_categories_predicts_in_memory():
+    dd = pytest.importorskip("dask.dataframe")
+    from bayesvm.distributed import DaskBayesianSVC
+
+    model = DaskBayesianSVC(**FAST).fit(FRAME, Y)
+    assert_array_equal(model.predict_proba(FRAME), BayesianSVC(**FAST).fit(FRAME, Y).predict_proba(FRAME))
+    with pytest.raises(ValueError, match="give it rows in memory"):
+        model.predict(dd.from_pandas(FRAME, npartitions=2))
+
+
+def test_rows_that_are_no_table():
+    model = BayesianSVC(categorical_features=[0])
+    with pytest.raises(ValueError, match="2D array"):
+        model.fit(Y, Y)
+    with pytest.raises(ValueError, match="all sample weights are zero"):
+        BayesianSVC().fit(FRAME, Y, sample_weight=np.zeros(len(Y)))
+    with pytest.raises(ValueError, match="no row to learn from"):
+        BayesianSVC().fit(FRAME[:0], Y[:0])
+
+
 def test_labels_are_checked_as_before():
     with pytest.raises(ValueError, match="NaN"):
         BayesianSVC().fit(FRAME, np.where(np.arange(len(Y)) == 3, np.nan, 1.0))

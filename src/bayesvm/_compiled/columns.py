@@ -21,11 +21,12 @@ _NOTHING = ("NAType", "NaTType")
 
 def as_table(X: Any) -> Any:
     """A data frame as it is, anything else as an array whose columns keep their values."""
-    if hasattr(X, "columns") or isinstance(X, np.ndarray):
-        return X
     if hasattr(X, "toarray"):
-        raise TypeError("X is sparse, and dense columns are needed; use X.toarray()")
-    return np.asarray(X, dtype=object)
+        raise TypeError("X is sparse, and dense data is required; use X.toarray()")
+    table = X if hasattr(X, "columns") or isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
+    if len(table.shape) != 2:
+        raise ValueError(f"Expected 2D array, got the shape {table.shape} instead")
+    return table
 
 
 def column(X: Any, j: int) -> Any:

@@ -30,7 +30,7 @@ from bayesvm._compiled.columns import (
 from bayesvm._core.kernels.nominal import Blocks
 from bayesvm._fit.engine import Chunk
 from bayesvm._fit.rows import CanonicalRows, Extent, Scaler, mix, row_keys
-from bayesvm._fit.validation import check_weights
+from bayesvm._fit.validation import check_some_weight, check_weights
 
 FloatArray = npt.NDArray[np.floating]
 IntArray = npt.NDArray[np.int64]
@@ -183,6 +183,7 @@ def checked_rows(
             raise ValueError(f"X has {X.shape[0]} rows, and y has {len(y)} labels")
         weight = check_weights(sample_weight, X.shape[0])
     y = np.asarray(y)
+    check_some_weight(weight)
     if known is not None and classes is not None:
         return Chunk(known(X), y, weight), known
     labels = np.unique(y) if classes is None else classes
@@ -218,7 +219,7 @@ def _as_numbers(e: Any, X: Any, y: Any, reset: bool) -> Any:
 def _not_numeric(X: Any) -> int | None:
     """The first column of a table that does not hold numbers."""
     X = as_table(X)
-    for j in range(X.shape[1] if len(X.shape) == 2 else 0):
+    for j in range(X.shape[1]):
         try:
             numbers_of(X, j)
         except ValueError:
