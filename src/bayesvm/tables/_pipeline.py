@@ -213,10 +213,10 @@ def columns_for(model: Any, table: pd.DataFrame, numbers_only: bool) -> pd.DataF
             f"the model was fitted to {n_features} columns without names, the table has "
             f"{table.shape[1]}; give just those columns, in their order"
         )
-    numbers_only = numbers_only and getattr(model, "_columns", None) is None  # else the model knows
-    gaps = hasattr(model, "categorical_features")
+    # A model of categories and gaps checks them itself; another has learned nothing from gaps.
+    numbers_only = numbers_only and getattr(model, "_columns", None) is None
     for name in table.columns if numbers_only else ():
-        if table[name].dtype.kind not in "biuf" or (table[name].isna().any() and not gaps):
+        if table[name].dtype.kind not in "biuf" or table[name].isna().any():
             raise TableError(
                 "this model was not made by 'bayesvm fit' and takes numbers only; column "
                 f"{name!r} has other or missing values"
