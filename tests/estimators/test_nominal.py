@@ -173,6 +173,14 @@ def test_everything_that_predicts_takes_such_rows(model):
     assert model.predict_top_k(rows, 1).classes.shape == (7, 1)
 
 
+def test_files_of_tables_are_predicted(model, tmp_path):
+    from bayesvm.tables import predict_table, read_table
+
+    FRAME.to_csv(tmp_path / "rows.csv", index=False)
+    table = read_table(tmp_path / "rows.csv", model=model)
+    assert_array_equal(predict_table(model, table)["prediction"], model.predict(FRAME))
+
+
 def test_folds_learn_with_the_same_columns():
     few = BayesianSVC(20, **{**FAST, "local": False}).fit(FRAME[:60], Y[:60])
     left = few.left_out("folds")

@@ -214,7 +214,7 @@ def columns_for(model: Any, table: pd.DataFrame, numbers_only: bool) -> pd.DataF
             f"{table.shape[1]}; give just those columns, in their order"
         )
     # A model of categories and gaps checks them itself; another has learned nothing from gaps.
-    numbers_only = numbers_only and getattr(model, "_columns", None) is None
+    numbers_only = numbers_only and getattr(as_pipeline(model)[-1], "_columns", None) is None
     for name in table.columns if numbers_only else ():
         if table[name].dtype.kind not in "biuf" or table[name].isna().any():
             raise TableError(
