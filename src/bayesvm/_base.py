@@ -6,6 +6,7 @@ import math
 import numbers
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,8 @@ from bayesvm import _prediction, _top_k
 from bayesvm._callbacks import CallbackSupportMixin, with_callbacks
 from bayesvm._compile import compile_model
 from bayesvm._compiled import CompiledPredictor
+from bayesvm._compiled.columns import ColumnEncoder
+from bayesvm._fit.columns import Encoded, rows_to_predict, takes_categories
 from bayesvm._fit.fitting import can_add_rows, fit_estimator, levels_to_caller, partial_fit_estimator
 from bayesvm._fit.folds import Folds, few_rows_per_parameter
 from bayesvm._fit.options import check_arguments, check_number
@@ -65,6 +68,8 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     _fitted_params: dict[str, Any] | None = None
     # Models fitted without a tenth of the rows each: a cache, filled on first use.
     _folds: Folds | None = None
+    # From the user's columns to numbers, where these have categories or gaps.
+    _columns: ColumnEncoder | None = None
     loo_gain_: tuple[float, ...]
 
     @with_callbacks
@@ -458,22 +463,31 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
-        return compile_model(self.model_, self.classes_, None if names is None else tuple(names), dtype)
+        names = None if names is None else tuple(names)
+        predictor = compile_model(self.model_, self.classes_, names, dtype)
+        if self._columns is not None:
+            return replace(predictor, encoder=self._columns, n_features_in_=self.n_features_in_)
+        return replace(predictor, fill=self.model_.scaler.mean) if takes_categories(self) else predictor
 
     @property
     def inducing_points_(self) -> FloatArray:
-        """Inducing points in the units of the data, shape (n_inducing, n_features)."""
-        return self.model_.scaler.inverse_transform(self.model_.Z)
+        """Inducing points in the units of the data, shape (n_inducing, n_features).
+
+        Of nominal columns, and of gaps, what most rows about a point have, as objects.
+        """
+        numbers = self.model_.scaler.inverse_transform(self.model_.Z)
+        return numbers if self._columns is None else self._columns.inverse(numbers)
 
     @property
     def kernel_(self) -> FittedKernel:
         """The kernel with its learned parameters."""
-        return FittedKernel(self.model_.kernel, self.model_.params, self.model_.scaler)
+        return FittedKernel(self.model_.kernel, self.model_.params, self.model_.scaler, self._columns)
 
     @property
     def feature_relevance_(self) -> FloatArray:
         """Share of each feature in how fast the latent functions vary; sums to one."""
-        return relevance(self.model_)
+        share = relevance(self.model_)
+        return share if self._columns is None else self._columns.per_feature(share)
 
     @property
     def temperature_(self) -> float:
@@ -497,6 +511,10 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
+    def _encoded(self, X: FloatArray) -> Any:
+        """Rows like those of ``memory_``, as predictions take them."""
+        return Encoded(X, self._columns) if takes_categories(self) else X
+
     def _generator(self, n_samples: Any, random_state: Any) -> torch.Generator:
         """A seeded generator, after a check of the number of samples."""
         check_number("n_samples", n_samples, numbers.Integral, 1, False)
@@ -506,7 +524,10 @@ class LatentClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """The model on its device and validated rows."""
         check_is_fitted(self)
         check_at_hand(X)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        if takes_categories(self):
+            X = rows_to_predict(self, X)
+        else:
+            X = validate_data(self, X, dtype=np.float64, reset=False)
         # A model trained on a GPU predicts anywhere.
         device = (
             "cpu" if str(self.device).startswith("cuda") and not torch.cuda.is_available() else self.device

@@ -17,11 +17,12 @@ from bayesvm._compiled.latents import (
     Readout,
     SigmoidAtNodes,
 )
-from bayesvm._compiled.predictor import CompiledPredictor, Standardised
+from bayesvm._compiled.predictor import CompiledPredictor, Standardised, StandardisedBlocks
 from bayesvm._core.calibration import Calibration
 from bayesvm._core.kernels import compose
 from bayesvm._core.nearest import tie_step
 from bayesvm._core.predictive import LINE_NODES, line_nodes
+from bayesvm._fit.columns import BlockScaler
 from bayesvm._fit.local import NEIGHBOURS, LocalPart
 from bayesvm._fit.rows import FARTHEST, Scaler
 from bayesvm._model import Model
@@ -93,7 +94,15 @@ def _compiled(
     )
 
 
-def _columns(scaler: Scaler) -> Standardised:
+def _columns(scaler: Scaler) -> Standardised | StandardisedBlocks:
+    if not isinstance(scaler, BlockScaler):
+        return _standardised(scaler)
+    n, codes = scaler.n_numbers, np.flatnonzero(scaler.kept[scaler.n_numbers :])
+    sizes, height = scaler.sizes[codes], scaler.height[codes]
+    return StandardisedBlocks(_standardised(scaler.numbers), n, n + codes, sizes, height)
+
+
+def _standardised(scaler: Scaler) -> Standardised:
     kept = None if scaler.kept.all() else np.flatnonzero(scaler.kept)
     chosen = slice(None) if kept is None else kept
     return Standardised(kept, scaler.mean[chosen], 1.0 / scaler.scale[chosen], FARTHEST)

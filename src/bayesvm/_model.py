@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -179,21 +181,29 @@ class FittedKernel:
     params : dict of str to ndarray
         Free parameters; names that start with ``log_`` are logarithms, in
         units of standard deviations of the columns.
+    scaler : Scaler
+    numbers : callable or None
+        From a user's rows with categories or gaps to numbers.
     """
 
     kernel: Kernel
     params: dict[str, FloatArray]
     scaler: Scaler
+    numbers: Callable[[Any], FloatArray] | None = None
 
-    def __call__(self, X: FloatArray, Y: FloatArray | None = None) -> FloatArray:
+    def __call__(self, X: Any, Y: Any = None) -> FloatArray:
         """Covariances between the rows of X and of Y (or of X), shape (n, m)."""
         params = {k: torch.as_tensor(v) for k, v in self.params.items()}
-        A = torch.as_tensor(self.scaler.transform(np.asarray(X, dtype=np.float64)))
-        B = A if Y is None else torch.as_tensor(self.scaler.transform(np.asarray(Y, dtype=np.float64)))
+        A = self._standardised(X)
+        B = A if Y is None else self._standardised(Y)
         return to_numpy(self.kernel.cross({k: v.to(A) for k, v in params.items()}, A, B))
 
     def __repr__(self) -> str:
         return f"FittedKernel({self.kernel!r})"
+
+    def _standardised(self, X: Any) -> Tensor:
+        rows = np.asarray(X, dtype=np.float64) if self.numbers is None else self.numbers(X)
+        return torch.as_tensor(self.scaler.transform(rows))
 
 
 @dataclass(frozen=True)
@@ -228,6 +238,6 @@ def relevance(model: Model) -> FloatArray:
     kept = model.scaler.kept
     params = {k: torch.as_tensor(v) for k, v in model.params.items()}
     share = np.zeros(kept.shape[0])
-    share[kept] = to_numpy(slope_variances(model.kernel, params, int(kept.sum())))
+    share[kept] = model.scaler.of_features(to_numpy(slope_variances(model.kernel, params, model.Z.shape[1])))
     total = share.sum()
     return share / total if total > 0 else share

@@ -86,6 +86,13 @@ class BayesianSVC(AddsRows, LatentClassifier):
         all classes the same in total. Class probabilities and leave-one-out
         then describe a population in which classes are as frequent as these
         weights make them, not the one that the rows come from.
+    categorical_features : "from_dtype", array-like or None, default="from_dtype"
+        Nominal columns: those of a category dtype in a data frame of pandas or polars;
+        or a mask, positions, or names. They may hold texts, numbers and truth values. Rows are
+        equal in such a column or not, with one learned weight; a column with more than 30 levels
+        is described by its shrunken target means (docs/categories.md). A missing value is a
+        level of its own, and so is one that did not occur in ``fit``. In numeric columns
+        NaN is allowed: that a number is missing is a nominal feature.
     device : str, default="cpu"
         Where torch computes.
     dtype : {"float64", "float32"}, default="float64"
@@ -189,6 +196,7 @@ class BayesianSVC(AddsRows, LatentClassifier):
         n_chains: int = 4,
         n_draws: int = 500,
         class_weight: dict[Any, float] | str | None = None,
+        categorical_features: Any = "from_dtype",
         device: str = "cpu",
         dtype: str = "float64",
         random_state: Any = None,
@@ -211,6 +219,7 @@ class BayesianSVC(AddsRows, LatentClassifier):
         self.n_chains = n_chains
         self.n_draws = n_draws
         self.class_weight = class_weight
+        self.categorical_features = categorical_features
         self.device = device
         self.dtype = dtype
         self.random_state = random_state
@@ -218,8 +227,13 @@ class BayesianSVC(AddsRows, LatentClassifier):
         self.warm_start = warm_start
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Models of versions without committees have one member."""
-        super().__setstate__({"committee": False} | state)
+        """Models of versions without committees have one member; without categories, numbers."""
+        super().__setstate__({"committee": False, "categorical_features": None} | state)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     @classmethod
     def paper(cls, **overrides: Any) -> Self:

@@ -141,9 +141,8 @@ def test_refusals():
         predictor.predict_one([0.0, 1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match=r"sequence of 3 numbers; got the shape \(1, 3\)\. For tables"):
         predictor.predict_one(X[:1])
-    for bad in (np.nan, np.inf):
-        with pytest.raises(ValueError, match="NaN or infinity"):
-            predictor.predict_one([0.0, bad, 1.0])
+    with pytest.raises(ValueError, match="infinity"):
+        predictor.predict_one([0.0, np.inf, 1.0])
     with pytest.raises(ValueError, match="could not convert"):
         predictor.predict_one(["x", 0.0, 1.0])
 
@@ -185,8 +184,7 @@ def test_names_of_one_row(method):
         one({"u": 1.0, "v": 2.0, "x": 3.0, 5: 0.0})
     with pytest.raises(ValueError, match=r"the row has the unknown \['x'\]"):
         one({"u": 1.0, "v": 2.0, "w": 0.0, "x": 3.0})
-    with pytest.raises(ValueError, match="NaN"):
-        one({"u": 1.0, "v": None, "w": 0.0})
+    assert_array_equal(one({"u": 1.0, "v": None, "w": 0.0}), one([1.0, np.nan, 0.0]))
 
 
 def test_names_that_the_model_does_not_know():

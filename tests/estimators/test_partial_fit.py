@@ -172,8 +172,8 @@ def test_misuse_is_explained():
     with pytest.raises(ValueError, match="features"):
         model.partial_fit(X[:, :2], y)
     before = model.predict_proba(X)
-    with pytest.raises(ValueError, match="NaN"):
-        model.partial_fit(np.full((1, 3), np.nan), [0])
+    with pytest.raises(ValueError, match="infinity"):
+        model.partial_fit(np.full((1, 3), np.inf), [0])
     assert_array_equal(model.predict_proba(X), before)
     model.class_weight = {0: 0.0}
     with pytest.raises(ValueError, match="positive weight"):

@@ -117,6 +117,22 @@ def test_categories_are_held_at_the_most_frequent(iris):
     np.testing.assert_allclose(display.proba[2, 3], pipeline.predict_proba(point)[0])
 
 
+def test_columns_with_categories_and_gaps(iris):
+    X, y = iris
+    X = X[["petal length", "petal width"]].assign(site=np.where(np.arange(len(y)) % 3, "field", "hill"))
+    X.iloc[:5, 0] = np.nan
+    X["site"] = X["site"].astype("category")
+    model = BayesianSVC(20, hyperparameters="fixed", random_state=0).fit(X, y)
+    numbers = ("petal length", "petal width")
+    display = DecisionRegionDisplay.from_estimator(
+        model, X, y, features=numbers, grid_resolution=5, show_inducing=True
+    )
+    point = pd.DataFrame({"petal length": [display.x[3]], "petal width": [display.y[2]], "site": ["field"]})
+    np.testing.assert_allclose(display.proba[2, 3], model.predict_proba(point)[0])
+    with pytest.raises(ValueError, match="two columns of numbers"):
+        DecisionRegionDisplay.from_estimator(model, X, y, features=("petal length", "site"))
+
+
 def test_many_classes_get_distinct_colours(plane):
     from bayesvm.plotting._style import class_colors
 

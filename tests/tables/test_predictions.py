@@ -156,12 +156,10 @@ def test_shares_of_the_columns_in_order(pipeline):
 def test_a_column_and_the_flag_of_its_gaps_move_together(pipeline):
     from bayesvm.tables._predictions import _features_of_columns
 
-    features = _features_of_columns(pipeline)
-    n_features = pipeline["model"].n_features_in_
-    assert sorted(np.concatenate(list(features.values()))) == list(range(n_features))
-    with_gaps = pipeline["imputer"].indicator_.features_
-    owner = pipeline["vectoriser"].origins_[with_gaps[0]]
-    assert len(pipeline["vectoriser"].origins_) in features[owner]  # the first flag
+    features, encoder = _features_of_columns(pipeline), pipeline["model"]._columns
+    assert sorted(np.concatenate(list(features.values()))) == list(range(len(encoder.owner)))
+    owner = pipeline["vectoriser"].origins_[encoder.gaps[0]]
+    assert encoder.n_numbers in features[owner]  # the first flag
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -184,7 +182,8 @@ def test_noise_with_many_features_does_not_outrank_signal(seed):
     assert relevance[["category", "code"]].sum() < 0.35
 
 
-def test_without_flags_of_gaps():
-    table = mixed_table()
-    changed = table_classifier("species", **FAST).set_params(imputer__add_indicator=False)
-    assert column_relevance(changed.fit(table, table["species"])).sum() == pytest.approx(1.0)
+def test_of_numbers_without_gaps():
+    table = mixed_table()[["species"]]
+    table = table.assign(x=np.arange(len(table)), y=1.0 * np.arange(len(table)) ** 2)
+    relevance = column_relevance(table_classifier("species", **FAST).fit(table, table["species"]))
+    assert relevance.sum() == pytest.approx(1.0)

@@ -280,6 +280,32 @@ class ConstantTerm:
 
 
 @dataclass(frozen=True)
+class BlockTerms:
+    """The additive kernel with nominal features: numbers first, then indicators of levels (eq. 12.2).
+
+    Attributes
+    ----------
+    numbers : OneDimensionalTerms or None
+    indicators : LinearTerm
+    n_numbers : int
+    """
+
+    numbers: OneDimensionalTerms | None
+    indicators: LinearTerm
+    n_numbers: int
+
+    def cross(self, U: Array) -> Array:
+        k = self.indicators.cross(U[:, self.n_numbers :])
+        if self.numbers is not None:
+            k += self.numbers.cross(U[:, : self.n_numbers])
+        return k
+
+    def diag(self, U: Array) -> Array:
+        variance = self.indicators.diag(U[:, self.n_numbers :])
+        return variance if self.numbers is None else variance + self.numbers.variance
+
+
+@dataclass(frozen=True)
 class SumOfTerms:
     """A sum of kernels."""
 

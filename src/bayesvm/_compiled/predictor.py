@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayesvm._compiled import kernels, latents
+from bayesvm._compiled.columns import ColumnEncoder, Levels, as_table, one_hot
 from bayesvm._compiled.files import read, write
 from bayesvm._compiled.kernels import Brief
 from bayesvm._compiled.latents import FoldedLocal, FoldedPosterior
@@ -61,6 +62,31 @@ class Standardised(Brief):
 
 
 @dataclass(frozen=True, repr=False)
+class StandardisedBlocks(Brief):
+    """Standardised numbers, then a block of indicators for each code of a level.
+
+    Attributes
+    ----------
+    numbers : Standardised
+    n_numbers : int
+    codes : ndarray of int
+        Columns of codes.
+    sizes, height : ndarray
+        Their numbers of levels, and what indicators are where they are not zero.
+    """
+
+    numbers: Standardised
+    n_numbers: int
+    codes: Array
+    sizes: Array
+    height: Array
+
+    def __call__(self, X: Array) -> Array:
+        indicators = one_hot(X[:, self.codes], self.sizes, self.height)
+        return np.concatenate([self.numbers(X[:, : self.n_numbers]), indicators], 1)
+
+
+@dataclass(frozen=True, repr=False)
 class CompiledPredictor:
     """Class probabilities of a fitted estimator, without the estimator.
 
@@ -95,11 +121,13 @@ class CompiledPredictor:
     n_features_in_: int
     feature_names_in_: tuple[str, ...] | None
     dtype: str
-    columns: Standardised
+    columns: Standardised | StandardisedBlocks
     kernel: kernels.CompiledKernel
     posterior: FoldedPosterior
     readout: latents.Readout
     local: FoldedLocal | None
+    encoder: ColumnEncoder | None = None
+    fill: Array | None = None
 
     def __repr__(self) -> str:
         local = "no local part" if self.local is None else f"local part of {len(self.local.X)} rows"
@@ -147,7 +175,7 @@ class CompiledPredictor:
         """
         if not isinstance(x, (list, tuple, np.ndarray)):  # which have no names, and are common
             x = _in_order(x, self.feature_names_in_, self.n_features_in_)
-        row = np.asarray(x, dtype=np.float64)
+        row = np.asarray(x, dtype=np.float64 if self.encoder is None else object)
         if row.ndim != 1:
             raise ValueError(
                 f"one row is a sequence of {self.n_features_in_} numbers; got the shape {row.shape}. For "
@@ -194,15 +222,19 @@ class CompiledPredictor:
         names = getattr(X, "columns", None)
         if names is not None and self.feature_names_in_ is not None:
             _check_columns(names, self.feature_names_in_, "X has the columns")
-        X = np.asarray(X, dtype=np.float64)
-        if X.ndim != 2:
+        X = np.asarray(X, dtype=np.float64) if self.encoder is None else as_table(X)
+        if len(X.shape) != 2:
             raise ValueError(
-                f"X must be a table of rows and features; it has {X.ndim} dimensions. For a single row there "
-                "are predict_one and predict_proba_one"
+                f"X must be a table of rows and features; it has {len(X.shape)} dimensions. For a single row "
+                "there are predict_one and predict_proba_one"
             )
         if X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {X.shape[1]} features, the model was fitted to {self.n_features_in_}")
+        if self.encoder is not None:
+            return self.encoder(X)
         if not np.isfinite(X).all():
+            if self.fill is not None and not np.isinf(X).any():
+                return np.where(np.isnan(X), self.fill, X)
             raise ValueError("X contains NaN or infinity; impute missing values before the predictor")
         return X
 
@@ -214,6 +246,10 @@ def _types() -> tuple[type, ...]:
         FoldedLocal,
         FoldedPosterior,
         Standardised,
+        StandardisedBlocks,
+        ColumnEncoder,
+        Levels,
+        kernels.BlockTerms,
         kernels.ConstantTerm,
         kernels.DistanceTerm,
         kernels.LinearTerm,

@@ -18,7 +18,10 @@ from sklearn.utils.validation import validate_data
 from bayesvm import _prediction
 from bayesvm._callbacks import FitReporter
 from bayesvm._chains import fitted_chains
+from bayesvm._compiled.columns import ColumnEncoder
+from bayesvm._core.kernels.nominal import on_blocks
 from bayesvm._fit import defaults
+from bayesvm._fit.columns import BlockScaler, checked_rows, has_gaps, nominal_columns, takes_categories
 from bayesvm._fit.engine import Chunk, Engine, KeptEngine, LocalEngine, Source, gathered, joined
 from bayesvm._fit.leave_one_out import MOST_PROBABILITIES, summarise
 from bayesvm._fit.local import fit_local
@@ -190,6 +193,7 @@ class Given(NamedTuple):
     sample_weight: Any = None
     is_array: bool = False
     groups: IntArray | None = None
+    encoder: ColumnEncoder | None = None
 
 
 _NOTHING = Given()
@@ -248,11 +252,14 @@ class _Rows:
         distinct = replace(distinct, copied=distinct.group is None and beyond_chance(distinct))
         return replace(self, sample=replace(self.sample, rows=distinct))
 
-    def scaler(self, e: Any) -> Scaler:
+    def scaler(self, e: Any, encoder: ColumnEncoder | None) -> Scaler:
         """The scale of the columns for an estimator."""
-        if getattr(e, "standardize", True):
-            return self.sample.moments.scaler(self.encoding.extent)
-        return Scaler.identity(self.engine.n_features)
+        if not getattr(e, "standardize", True):
+            return Scaler.identity(self.engine.n_features)
+        scaler = self.sample.moments.scaler(self.encoding.extent)
+        if encoder is None or not encoder.sizes:
+            return scaler
+        return BlockScaler.of(scaler, encoder, self.sample.rows)
 
 
 def fit_estimator(e: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
@@ -266,11 +273,15 @@ def fit_estimator(e: Any, X: Any, y: Any, sample_weight: Any, groups: Any) -> No
         return
     X, y, sample_weight = named_columns(X, y, sample_weight)
     given = Given(X, y, sample_weight, True)
-    if few:
-        chunk = _checked(e, X, y, sample_weight, _warm_start(e) is None)
+    if few or (takes_categories(e) and (len(nominal_columns(X, e.categorical_features)) or has_gaps(X))):
+        chunk, encoder = _checked(e, X, y, sample_weight, _warm_start(e) is None)
+        given = given._replace(encoder=encoder)
         if groups is not None:
             given = given._replace(groups=check_groups(groups, len(chunk.y)))
-        fit_chunks(e, _in_memory(e, chunk), given)
+        if few:
+            fit_chunks(e, _in_memory(e, chunk, encoder), given)
+        else:
+            fit_chunks(e, _engine(as_source(*chunk), str(e.device)), given)
     else:
         fit_chunks(e, _engine(as_source(X, y, sample_weight), str(e.device)), given)
 
@@ -286,6 +297,8 @@ def fit_chunks(e: Any, engine: Engine[Chunk], given: Given = _NOTHING) -> None:
     given : the arguments of ``fit``, for callbacks
     """
     e._check()
+    if not given.is_array:
+        _refuse_declared(e)
     if not engine.in_order and METHODS[chosen_inference(e)[0]].in_order:
         raise ValueError(
             "minibatches (inference='natural', or batch_size with inference='auto') are sequential, and "
@@ -295,9 +308,10 @@ def fit_chunks(e: Any, engine: Engine[Chunk], given: Given = _NOTHING) -> None:
     known = None if previous is None else e.classes_
     rows = _first_passes(e, engine, given, previous is None)
     options: Options = e._options(rows.n_rows, rows.n_classes, rows.encoding.seed)
+    scaler = rows.scaler(e, given.encoder) if previous is None else previous.scaler
+    options = _on_blocks(options, scaler)
     if previous is not None:
         check_same_model(known, rows.encoding.classes, previous.kernel, options.kernel)
-    scaler = rows.scaler(e) if previous is None else previous.scaler
     if not rows.complete:
         options = replace(options, member=in_double(options.member))
 
@@ -340,13 +354,14 @@ def partial_fit_estimator(
         raise ValueError(f"classes={classes!r} differ from those of the first call, {known.tolist()!r}")
     X, y, sample_weight = named_columns(X, y, sample_weight)
     e._check()
-    chunk = _checked(e, X, y, sample_weight, first)
+    chunk, encoder = _checked(e, X, y, sample_weight, first, known)
     memory: Memory | None = None if first else e.memory_.faded(forgetting)
-    rows = _with_remembered(e, chunk, memory, known)
+    rows = _with_remembered(e, chunk, memory, known, encoder)
     data, n_classes = rows.data, len(known)
     options = e._options(rows.n_rows, n_classes, rows.encoding.seed)
     if memory is None or worth_learning_anew(memory, data):
-        scaler, learned_from = rows.scaler(e).with_all_columns(), rows.n_rows
+        scaler, learned_from = rows.scaler(e, encoder).with_all_columns(), rows.n_rows
+        options = _on_blocks(options, scaler)
         if np.unique(data.y).size == 1:  # the kernel cannot be learned from one class
             options = replace(options, hyperparameters="fixed")
 
@@ -361,7 +376,8 @@ def partial_fit_estimator(
         def run(progress: Progress) -> Trained:
             return continue_training(data, e.model_, remembered, options, progress)
 
-    _complete(e, Given(X, y, sample_weight, True), rows, options, scaler, learned_from, run, len(chunk.y))
+    given = Given(X, y, sample_weight, True, encoder=encoder)
+    _complete(e, given, rows, options, scaler, learned_from, run, len(chunk.y))
 
 
 def _complete(
@@ -380,7 +396,7 @@ def _complete(
         data, X = replace(data, index=data.index[-n_given:]), X[-n_given:]
     classes = rows.encoding.classes
 
-    params = {"_fitted_params": e.get_params(deep=False)}
+    params = {"_fitted_params": e.get_params(deep=False), "_columns": given.encoder}
 
     def fitted(trained: Trained) -> dict[str, Any]:
         given = trained, options, scaler, data, classes, learned_from, X, rows.complete
@@ -427,7 +443,8 @@ def _first_passes(e: Any, engine: Engine[Chunk], given: Given, reset: bool) -> _
     factor = class_factors(e.class_weight, survey.labels, survey.mass)
     check_classes_left(survey.labels, survey.mass * factor, 2)
     encoding = Encoding(survey.labels, factor, survey.extent, drawn_seed(e.random_state))
-    _set_columns(e, engine, reset)
+    if given.encoder is None:
+        _set_columns(e, engine, reset)
     if survey.n_rows <= defaults.IN_MEMORY_ROWS:
         return _at_hand(engine, encoding, groups=given.groups)
     options: Options = e._options(survey.n_used, len(survey.labels), encoding.seed)
@@ -461,7 +478,13 @@ def _at_hand(
     return _Rows(whole, encoding, sample, len(chunk.y), chunk).told_from_copies()
 
 
-def _with_remembered(e: Any, chunk: Chunk, memory: Memory | None, classes: npt.NDArray[Any]) -> _Rows:
+def _with_remembered(
+    e: Any,
+    chunk: Chunk,
+    memory: Memory | None,
+    classes: npt.NDArray[Any],
+    encoder: ColumnEncoder | None,
+) -> _Rows:
     """New rows behind the remembered ones, whose weights hold those of the classes already."""
     check_two_classes(classes)
     known = np.isin(chunk.y, classes)
@@ -477,7 +500,7 @@ def _with_remembered(e: Any, chunk: Chunk, memory: Memory | None, classes: npt.N
     chunk = chunk._replace(weight=chunk.weight * factor[index])
     if memory is not None:
         chunk = joined([Chunk(memory.X, classes[memory.y], memory.weight), chunk])
-    engine = _in_memory(e, chunk)
+    engine = _in_memory(e, chunk, encoder)
     extent, seed = surveyed(engine).extent, drawn_seed(e.random_state)
     return _at_hand(engine, Encoding(classes, np.ones(len(classes)), extent, seed), memory)
 
@@ -493,15 +516,36 @@ def _warm_start(e: Any) -> Model | None:
     return e.model_ if getattr(e, "warm_start", False) and e.__sklearn_is_fitted__() else None
 
 
-def _checked(e: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> Chunk:
+def _checked(
+    e: Any, X: Any, y: Any, sample_weight: Any, reset: bool, classes: Any = None
+) -> tuple[Chunk, ColumnEncoder | None]:
     """Rows of an array as one chunk; number and names of the columns are noted, or compared."""
+    if takes_categories(e):
+        return checked_rows(e, X, y, sample_weight, reset, classes)
     X, y = validate_data(e, X, y, dtype=np.float64, reset=reset)
     check_classification_targets(y)
-    return Chunk(X, np.asarray(y), check_weights(sample_weight, X.shape[0]))
+    return Chunk(X, np.asarray(y), check_weights(sample_weight, X.shape[0])), None
 
 
-def _in_memory(e: Any, chunk: Chunk) -> Engine[Chunk]:
-    names = getattr(e, "feature_names_in_", None)
+def _refuse_declared(e: Any) -> None:
+    """Refuse nominal columns where rows come in chunks."""
+    declared = getattr(e, "categorical_features", None)
+    if declared is not None and not isinstance(declared, str):
+        raise ValueError(
+            "categorical_features needs the rows in memory, and these come in chunks: give an array or a "
+            "data frame (partial_fit takes some rows at a time), or encode the columns first"
+        )
+
+
+def _on_blocks(options: Options, scaler: Scaler) -> Options:
+    """The same with a kernel that knows the nominal columns, if there are any."""
+    if not isinstance(scaler, BlockScaler):
+        return options
+    return replace(options, kernel=on_blocks(options.kernel, scaler.blocks))
+
+
+def _in_memory(e: Any, chunk: Chunk, encoder: ColumnEncoder | None) -> Engine[Chunk]:
+    names = None if encoder is not None else getattr(e, "feature_names_in_", None)
     return KeptEngine([chunk], chunk.X.shape[1], None if names is None else tuple(names))
 
 

@@ -134,7 +134,7 @@ def _without(e: Any, memory: Memory, weight: FloatArray) -> Any:
         group = None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit(memory.X[kept], memory.y[kept], sample_weight=weight[kept], groups=group)
+        model.fit(e._encoded(memory.X[kept]), memory.y[kept], sample_weight=weight[kept], groups=group)
     if model.interrupted_:
         raise KeyboardInterrupt
     return model
@@ -146,5 +146,5 @@ def _predicted(model: Any, X: FloatArray, n_classes: int) -> FloatArray:
     if isinstance(model, int):
         proba[:, model] = 1.0
     else:
-        proba[:, model.classes_] = model.predict_proba(X)
+        proba[:, model.classes_] = model.predict_proba(model._encoded(X))
     return proba

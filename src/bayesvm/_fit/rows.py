@@ -330,6 +330,10 @@ class Scaler:
         np.clip(Z, -FARTHEST, FARTHEST, out=Z)
         return np.round(Z, _DECIMALS, out=Z)
 
+    def of_features(self, values: FloatArray) -> FloatArray:
+        """One of the values of the standardised columns for each column that is kept."""
+        return values
+
     def with_all_columns(self) -> Scaler:
         """The same with constant columns kept: later rows may vary in them."""
         return Scaler(self.mean, self.scale, np.ones_like(self.kept))

@@ -207,7 +207,7 @@ class Labelling:
     ) -> None:
         from bayesvm.active._learner import ActiveLearner
         from bayesvm.tables._columns import named_columns
-        from bayesvm.tables._pipeline import table_classifier
+        from bayesvm.tables._pipeline import as_numbers, table_classifier
 
         self.table = named_columns(table)
         self.target = target
@@ -224,7 +224,7 @@ class Labelling:
                 for entry in self._entries:
                     self.file.add(entry)
             # The encoders see the whole pool: what is rare among labelled rows is not unknown.
-            self._X = pipeline[:-1].fit_transform(self.table)
+            self._X = as_numbers(pipeline[:-1].fit_transform(self.table))
         except BaseException:
             self.file.close()
             raise

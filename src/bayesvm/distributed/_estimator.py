@@ -283,7 +283,7 @@ class DaskBayesianSVC(BayesianSVC):
         Names of features have been compared, and blocks come without them.
         """
         predictor = BayesianSVC(**self.get_params(deep=False))
-        for name in ("model_", "classes_", "n_features_in_"):
+        for name in ("model_", "classes_", "n_features_in_", "_columns"):
             setattr(predictor, name, getattr(self, name))
         return predictor
 

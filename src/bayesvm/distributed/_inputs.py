@@ -153,6 +153,11 @@ def check_columns(estimator: Any, X: Any, y: Any = None, sample_weight: Any = No
     y, sample_weight : str or anything else
         Columns of X that are not features; anything but a string is ignored.
     """
+    if getattr(estimator, "_columns", None) is not None:
+        raise ValueError(
+            "this model was fitted to rows in memory with categories or gaps, and Dask collections hold "
+            "numbers; give it rows in memory"
+        )
     if is_frame(X):
         meta = X._meta.drop(columns=_named(X, y, sample_weight))
         _frame_columns(meta)

@@ -270,7 +270,7 @@ def _inducing(estimator: Any, model: Any, grid: FeatureGrid) -> FloatArray:
         raise ValueError(
             "show_inducing needs a model without preprocessing: its inducing points are transformed"
         )
-    points: FloatArray = model.inducing_points_[:, list(grid.columns)]
+    points: FloatArray = model.inducing_points_[:, list(grid.columns)].astype(np.float64)
     return points
 
 
@@ -323,9 +323,12 @@ def feature_grid(
     names = list(X.columns) if hasattr(X, "columns") else None
     values = [np.asarray(X[name]) for name in names] if names is not None else list(np.asarray(X).T)
     first, second = (_position(feature, names, len(values)) for feature in features)
-    points = np.stack([values[first], values[second]], 1).astype(np.float64)
+    try:
+        points = np.stack([values[first], values[second]], 1).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"features={features!r} must name two columns of numbers: {error}") from error
     axes = []
-    for low, high in zip(points.min(0), points.max(0), strict=True):
+    for low, high in zip(np.nanmin(points, 0), np.nanmax(points, 0), strict=True):
         extra = margin * (high - low) if high > low else 1.0
         axes.append(np.linspace(low - extra, high + extra, resolution))
     x, y = axes

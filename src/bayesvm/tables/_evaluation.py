@@ -198,7 +198,7 @@ def evaluate_table(pipeline: Pipeline, table: pd.DataFrame) -> Evaluation:
     if not rows.size:
         some = ", ".join(repr(label) for label in classes[:5].tolist())
         raise TableError(f"no row has a label in column {target!r} that the model knows, such as {some}")
-    X = np.asarray(pipeline[:-1].transform(table.iloc[rows]))
+    X = pipeline[:-1].transform(table.iloc[rows])
     _warn_of_training_rows(pipeline["model"], X)
     return Evaluation(
         classes=classes,
@@ -212,9 +212,12 @@ def evaluate_table(pipeline: Pipeline, table: pd.DataFrame) -> Evaluation:
     )
 
 
-def _warn_of_training_rows(model: Any, X: FloatArray) -> None:
-    remembered = {row.tobytes() for row in np.ascontiguousarray(model.memory_.X, dtype=np.float64)}
-    seen = sum(row.tobytes() in remembered for row in np.ascontiguousarray(X, dtype=np.float64))
+def _warn_of_training_rows(model: Any, X: Any) -> None:
+    X, remembered = model._ready(X)[1], model.memory_.X
+    if model._columns is not None:  # target means are those of other rows in training
+        X, remembered = X[:, model._columns.plain], remembered[:, model._columns.plain]
+    known = {row.tobytes() for row in np.ascontiguousarray(remembered)}
+    seen = sum(row.tobytes() in known for row in np.ascontiguousarray(X))
     if seen:
         warnings.warn(
             f"{seen} of {len(X)} rows are among those the model was trained on; figures on them are too good",

@@ -10,9 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api import types
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from bayesvm._svc import BayesianSVC
@@ -27,8 +25,9 @@ class Vectoriser(TransformerMixin, BaseEstimator):
     """Encode the output of :class:`bayesvm.tables.TableColumns`.
 
     Numbers stay as they are; dates become year, month, day, weekday, hours
-    and seconds; words with few different values one column per value; other
-    words the main directions of their character n-grams.
+    and seconds; words with few different values a column of categories; other
+    words the main directions of their character n-grams. What is missing stays so:
+    the model knows what to do with it, and with categories.
 
     This is what skrub's TableVectorizer does, with the same encoders. Fitted,
     that one holds functions, which a model file should not, and so many
@@ -47,7 +46,6 @@ class Vectoriser(TransformerMixin, BaseEstimator):
     date_encoders_ : dict of str to DatetimeEncoder
     categories_ : list of str
         Columns of words with few different values.
-    category_encoder_ : OneHotEncoder
     text_encoders_ : dict of str to TextEncoder
     origins_ : list of str
         The column that each feature comes from.
@@ -65,31 +63,41 @@ class Vectoriser(TransformerMixin, BaseEstimator):
         self.numbers_ = numbers
         self.date_encoders_ = {name: _date_encoder().fit(X[name]) for name in dates}
         self.categories_ = words.difference(texts, sort=False).tolist()
-        # A value never seen is encoded as none of the known ones.
-        self.category_encoder_ = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-        if self.categories_:
-            self.category_encoder_.fit(X[self.categories_].astype(object))
         self.text_encoders_ = {name: _text_encoder(self.random_state).fit(_filled(X[name])) for name in texts}
         self.origins_ = [name for name, block in self._blocks(X.head(1)) for _ in range(block.shape[1])]
+        self.origins_ += self.categories_
         return self
 
-    def transform(self, X: pd.DataFrame) -> FloatArray:
-        """Features of each row, NaN where a number or a date is missing."""
+    def transform(self, X: pd.DataFrame) -> pd.DataFrame:
+        """Features of each row, NaN where a number or a date is missing; categories last."""
         check_is_fitted(self, "origins_")
-        return np.concatenate([block for _, block in self._blocks(X)], axis=1)
+        blocks = [pd.DataFrame(block, X.index) for _, block in self._blocks(X)]
+        blocks += [X[[name]].astype("category") for name in self.categories_]
+        return pd.concat(blocks, axis=1).set_axis(self._names(), axis=1)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Refuse files of versions that encoded categories here."""
+        if "category_encoder_" in state:
+            raise ValueError("a table model of an earlier version; fit the table again")
+        super().__setstate__(state)
+
+    def _names(self) -> list[str]:
+        """A name for every feature: that of its column, numbered where there are several."""
+        number = dict.fromkeys(self.origins_, 0)
+        names = []
+        for name in self.origins_:
+            number[name] += 1
+            names.append(name if self.origins_.count(name) == 1 else f"{name} ({number[name]})")
+        return names
 
     def _blocks(self, X: pd.DataFrame) -> list[tuple[str, FloatArray]]:
-        """Features of each column, in the order they have in the result."""
+        """Features of each column of numbers, dates or text, in the order they have in the result."""
         numbers = X[self.numbers_].to_numpy(np.float64)
         blocks = [(name, numbers[:, [i]]) for i, name in enumerate(self.numbers_)]
         for name, encoder in self.date_encoders_.items():
             blocks.append((name, encoder.transform(X[name]).to_numpy(np.float64)))
         for name, encoder in self.text_encoders_.items():
             blocks.append((name, encoder.transform(_filled(X[name])).to_numpy(np.float64)))
-        if self.categories_:
-            encoded = self.category_encoder_.transform(X[self.categories_].astype(object))
-            ends = np.cumsum([len(values) for values in self.category_encoder_.categories_])
-            blocks += zip(self.categories_, np.split(encoded, ends[:-1], axis=1), strict=True)
         return blocks
 
 
@@ -118,9 +126,8 @@ def _filled(text: pd.Series) -> pd.Series:
 def table_classifier(target: str, *, ignore: Sequence[str] = (), **model_options: Any) -> Pipeline:
     """An unfitted classifier of the rows of a table.
 
-    Its steps are "columns" (names and kinds), "vectoriser" (one-hot
-    categories, text by its character n-grams, parts of dates), "imputer"
-    (medians, and whether a value was missing) and "model".
+    Its steps are "columns" (names and kinds), "vectoriser" (text by its character
+    n-grams, parts of dates, categories and gaps as they are) and "model".
 
     Parameters
     ----------
@@ -140,10 +147,27 @@ def table_classifier(target: str, *, ignore: Sequence[str] = (), **model_options
         [
             ("columns", TableColumns(target, list(ignore))),
             ("vectoriser", Vectoriser()),
-            ("imputer", SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)),
             ("model", model),
         ]
     )
+
+
+def as_numbers(features: pd.DataFrame) -> FloatArray:
+    """Features of a vectoriser for models that take numbers only.
+
+    One column for each category, medians for what is missing, and whether it was.
+    """
+    from sklearn.compose import make_column_transformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import OneHotEncoder
+
+    categories = [types.is_string_dtype(kind) or kind == "category" for kind in features.dtypes]
+    filled = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+    encoded = make_column_transformer(
+        (OneHotEncoder(sparse_output=False), np.asarray(categories)), remainder=filled
+    )
+    numbers: FloatArray = encoded.fit_transform(features)
+    return numbers
 
 
 # --- Models fitted to a table in another way: estimators and pipelines that know nothing of tables.
@@ -189,6 +213,8 @@ def columns_for(model: Any, table: pd.DataFrame, numbers_only: bool) -> pd.DataF
             f"the model was fitted to {n_features} columns without names, the table has "
             f"{table.shape[1]}; give just those columns, in their order"
         )
+    # A model of categories and gaps checks them itself; another has learned nothing from gaps.
+    numbers_only = numbers_only and getattr(as_pipeline(model)[-1], "_columns", None) is None
     for name in table.columns if numbers_only else ():
         if table[name].dtype.kind not in "biuf" or table[name].isna().any():
             raise TableError(

@@ -160,14 +160,14 @@ def column_relevance(pipeline: Pipeline) -> pd.Series:
     features = _features_of_columns(pipeline)
     n_rows = max(_FEWEST_ROWS, min(_ROWS, _ANSWERS // (_SHUFFLES * len(names))))
     X = model.memory_.X[:n_rows]
-    before = model.predict_proba(X)
+    before = model.predict_proba(model._encoded(X))
     rng = np.random.default_rng(0)
     shuffled = [rng.permutation(len(X)) for _ in range(_SHUFFLES)]
     moved = []
     for name in names:
         copies = np.concatenate([X] * _SHUFFLES)
         copies[:, features[name]] = np.concatenate([X[order][:, features[name]] for order in shuffled])
-        after = model.predict_proba(copies)
+        after = model.predict_proba(model._encoded(copies))
         moved.append(float(np.abs(after - np.concatenate([before] * _SHUFFLES)).sum(1).mean()))
     total = sum(moved) or 1.0
     series = pd.Series(
@@ -177,11 +177,8 @@ def column_relevance(pipeline: Pipeline) -> pd.Series:
 
 
 def _features_of_columns(pipeline: Pipeline) -> dict[str, npt.NDArray[np.int64]]:
-    """Positions of the features that were made from each column."""
-    origins, imputer = pipeline["vectoriser"].origins_, pipeline["imputer"]
-    # The imputer appends a flag for each feature that has gaps.
-    flagged: list[Any] = (
-        [] if imputer.indicator_ is None else [origins[i] for i in imputer.indicator_.features_]
-    )
-    owner = np.asarray([*origins, *flagged], dtype=object)
+    """Positions of the numbers that were made from each column."""
+    owner, encoder = np.asarray(pipeline["vectoriser"].origins_, dtype=object), pipeline["model"]._columns
+    if encoder is not None:
+        owner = owner[encoder.owner]
     return {name: np.flatnonzero(owner == name) for name in pipeline["columns"].names_}

@@ -111,13 +111,13 @@ class AdditiveRBF:
         }
 
     def cross(self, params: Params, X: Tensor, Z: Tensor) -> Tensor:
-        return _weighted_sum(X, Z, *_weights(params))
+        return weighted_sum(X, Z, *weights(params))
 
     def diag(self, params: Params, X: Tensor) -> Tensor:
         return params["log_variance"].exp().expand(X.shape[0])
 
     def relevance(self, params: Params, n_features: int) -> Tensor:
-        w, q = _weights(params)
+        w, q = weights(params)
         return w * q
 
     def on_rows(self, X: Tensor) -> AdditiveRBF | AdditiveOnRows:
@@ -131,20 +131,20 @@ class AdditiveRBF:
         return OneDimensionalTerms.of(params, Z, factor, dtype)
 
 
-def _weights(params: Params) -> tuple[Tensor, Tensor]:
+def weights(params: Params) -> tuple[Tensor, Tensor]:
     """Variances w and inverse squared length scales q of the features, shape (D,) each."""
     w = params["log_variance"].exp() * torch.softmax(params["logits"], 0)
     return w, torch.exp(-2.0 * params["log_length_scale"])
 
 
-def _weighted_sum(X: Tensor, Z: Tensor, w: Tensor, q: Tensor) -> Tensor:
+def weighted_sum(X: Tensor, Z: Tensor, w: Tensor, q: Tensor) -> Tensor:
     K: Tensor = _WeightedSum.apply(X, Z, w, q)  # type: ignore[no-untyped-call]
     return K
 
 
 def _sum_over(columns: Tensor, X: Tensor, Z: Tensor, w: Tensor, q: Tensor) -> Tensor:
     """The part of the kernel that some columns contribute."""
-    return _weighted_sum(X[:, columns], Z[:, columns], w[columns], q[columns])
+    return weighted_sum(X[:, columns], Z[:, columns], w[columns], q[columns])
 
 
 def _number_of_values(X: Tensor) -> Tensor:
@@ -206,7 +206,7 @@ class AdditiveOnRows:
     def cross(self, params: Params, X: Tensor, Z: Tensor) -> Tensor:
         if X is not self.X:
             return self.kernel.cross(params, X, Z)
-        w, q = _weights(params)
+        w, q = weights(params)
         d = self.column
         delta = self.values[:, None] - Z.mT[d]
         K = self.indicators @ (w[d, None] * exp_of(q[d, None] * delta.square(), -0.5))
@@ -274,7 +274,7 @@ class AdditiveFromTables:
             places = torch.cartesian_prod(*(values[d] for d in group)).reshape(-1, len(group))
             rows = Z.new_zeros(places.shape[0], Z.shape[1])
             rows[:, group] = places
-            tables.append(_sum_over(torch.tensor(group, device=Z.device), rows, Z, *_weights(params)))
+            tables.append(_sum_over(torch.tensor(group, device=Z.device), rows, Z, *weights(params)))
             stride = places.shape[0]
             for d in group:  # as in the Cartesian product: the last column runs fastest
                 stride //= len(values[d])
@@ -311,7 +311,7 @@ class AdditiveFromTables:
         for place in others:
             K.add_(self.table.index_select(0, place))
         if self.rest.numel():
-            K.add_(_sum_over(self.rest, X, self.plain.Z, *_weights(self.plain.params)))
+            K.add_(_sum_over(self.rest, X, self.plain.Z, *weights(self.plain.params)))
         return K
 
 

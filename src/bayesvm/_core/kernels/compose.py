@@ -115,7 +115,7 @@ class Scaled:
         return self.factor * slope_variances(self.kernel, params, n_features)
 
 
-_DEVIATION_SCALE = 0.1
+DEVIATION_SCALE = 0.1
 
 
 def deviation_scales(kernel: Kernel, params: Params) -> dict[str, float]:
@@ -128,7 +128,7 @@ def deviation_scales(kernel: Kernel, params: Params) -> dict[str, float]:
         }
     if isinstance(kernel, Scaled):
         return deviation_scales(kernel.kernel, params)
-    return dict.fromkeys(params, float(getattr(kernel, "deviation_scale", _DEVIATION_SCALE)))
+    return dict.fromkeys(params, float(getattr(kernel, "deviation_scale", DEVIATION_SCALE)))
 
 
 KERNEL_NAMES: Registry[type[Kernel]] = Registry(
