@@ -1,7 +1,7 @@
 """What the local part gains on rows that are copies of training rows, and on rows that are not (section 10).
 
-Log-loss with and without it on a quarter of each set, split 100; a copy has the values of a training row in every
-column. docs/defaults.md says what was concluded.
+Log-loss with and without it on a quarter of each set, split 100; a copy has the values of a training row in
+every column. docs/defaults.md says what was concluded.
 """
 
 from __future__ import annotations

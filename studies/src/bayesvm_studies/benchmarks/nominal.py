@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from bayesvm import BayesianSVC
 from bayesvm_studies.benchmarks.common import Record, command_line, folder_of_sets, write_json
-from bayesvm_studies.benchmarks.contest import Split, load_split, measure
+from bayesvm_studies.benchmarks.comparison import Split, load_split, measure
 from bayesvm_studies.datasets import load
 
 SEEDS = (100, 101)
