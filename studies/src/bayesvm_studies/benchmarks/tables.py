@@ -23,6 +23,14 @@ NAMES = {
     "svc_grid": "SVC, grid search, Platt scaling",
     "logistic_regression": "logistic regression",
 }
+CONTEST = {
+    "bayesvm": "`BayesianSVC()`",
+    "catboost": "CatBoost",
+    "random_forest": "random forest, 500 trees",
+    "hist_gradient_boosting": "HistGradientBoosting",
+    "lightgbm": "LightGBM",
+    "logistic_regression": "logistic regression",
+}
 LIMITS = {
     "sweep_over_products": ("one sweep over the matrix products and solves it cannot avoid", "1.4"),
     "classes_10_to_500": ("a sweep with 500 classes over one with 10", "3"),
@@ -170,6 +178,36 @@ def quality_table() -> str:
     found, keys = _read("quality"), {"accuracy": 3, "log_loss": 3, "ece": 3, "median_fit_s": 2}
     head = ["untuned, 52 PMLB sets, one thread", "accuracy", "log-loss", "calibration error", "median fit, s"]
     rows = [[name, *(f"{found[m][k]:.{digits}f}" for k, digits in keys.items())] for m, name in NAMES.items()]
+    return _table(head, rows)
+
+
+def contest_table() -> str:
+    """Every ranked model of the contest, and ours against each."""
+    found = json.loads((ROOT / "results" / "contest.json").read_text(encoding="utf-8"))
+    rows = []
+    for model in found["ranked"]:
+        pair = found["pairs"].get(model)
+        against = [""] * 4
+        if pair is not None:
+            against = [
+                part
+                for score in ("log_loss", "accuracy")
+                for part in (
+                    f"{pair[score]['wins']}–{pair[score]['losses']}",
+                    f"{found['p'][score][model]:.1g}",
+                )
+            ]
+        figures = [
+            f"{found['mean_accuracy'][model]:.3f}",
+            f"{found['mean_log_loss'][model]:.3f}",
+            f"{found['rank']['log_loss'][model]:.2f}",
+            f"{found['time']['geometric_mean'][model]:.2g}",
+        ]
+        rows.append([CONTEST.get(model, model), *figures, *against])
+    head = [
+        *(f"untuned, {found['n_sets']} PMLB sets", "accuracy", "log-loss", "rank by log-loss", "fit, s"),
+        *("log-loss, won–lost", "p", "accuracy, won–lost", "p"),
+    ]
     return _table(head, rows)
 
 
@@ -354,7 +392,7 @@ def scale_tables(content: Record) -> dict[str, str]:
 
 # By page its tables by name: a table stands between <!-- NAME: ... --> and <!-- end of NAME -->.
 PAGES: dict[str, Callable[[], dict[str, str]]] = {
-    "README.md": lambda: {"quality": quality_table()},
+    "README.md": lambda: {"quality": quality_table(), "contest": contest_table()},
     "docs/performance.md": lambda: {
         "limits": limits_table(),
         "race": race_table(_read("peers")),

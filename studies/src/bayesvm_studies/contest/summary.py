@@ -21,6 +21,8 @@ from bayesvm_studies.structured.contestants import OLSON_FOLDS, Contestant
 # A model that is tried everywhere but finishes a smaller share of the sets is compared in pairs only:
 # ranks of the others would otherwise be about the few sets that it has.
 _LEAST_SHARE = 0.5
+# A set counts with so many folds: the scores of all sets weigh the same, however many folds they pool.
+FEWEST_FOLDS = 3
 SCORES = ("log_loss", "accuracy", "auc")
 # Those of which more is better.
 _MORE_IS_BETTER = ("accuracy", "auc")
@@ -169,9 +171,9 @@ class ContestSummary:
 
     @property
     def whole(self) -> list[ContestSet]:
-        """Sets with as many folds as any; the others do not count."""
+        """Sets with enough folds, or as many as any where none has enough; the others do not count."""
         most = max((len(s.folds) for s in self.sets), default=0)
-        return [s for s in self.sets if len(s.folds) == most]
+        return [s for s in self.sets if len(s.folds) >= min(most, FEWEST_FOLDS)]
 
     @property
     def rivals(self) -> list[str]:
