@@ -108,7 +108,7 @@ def test_calibration_rows_are_checked(fitted, method):
         ((Xc, yc, np.ones(600)), r"must be a pair \(X, y\)"),
         (Xc, r"must be a pair \(X, y\)"),
         ((Xc[:, :2], yc), "calibration: X has 2 features, but BayesianSVC is expecting 6"),
-        ((np.full_like(Xc, np.nan), yc), "calibration: .*NaN"),
+        ((np.full_like(Xc, np.inf), yc), "calibration: .*infinity"),
         ((Xc, yc[:5]), r"calibration: y has shape \(5,\), but X has 600 rows"),
         ((Xc, yc[:, None]), r"calibration: y has shape \(600, 1\)"),
         ((Xc, np.where(yc == 0, 7, yc)), r"calibration: y holds the labels \[7\].*classes are \[0, 1, 2\]"),

@@ -324,10 +324,15 @@ def _prepare_accuracies(ax: Axes, values: npt.NDArray[np.floating]) -> tuple[flo
     # The same numbers on both axes, few enough to be read at the width of a phone.
     step = 0.2 if 1.0 - low > 0.45 else 0.1
     ticks = np.arange(1.0, low - 1e-9, -step)
-    labels = [f"{tick:.1g}" for tick in ticks]  # "0", not "0.0", which would meet in the corner
-    ax.set_xticks(ticks, labels)
-    ax.set_yticks(ticks, labels)
+    _label_both(ax, ticks, [f"{tick:.1g}" for tick in ticks], float(low))
     return float(low), 1.0
+
+
+def _label_both(ax: Axes, ticks: npt.NDArray[np.floating], labels: list[str], low: float) -> None:
+    """The same ticks on both axes; in the corner the labels would meet, so one of them serves both."""
+    ax.set_xticks(ticks, labels)
+    own = ["" if tick <= low * (1.0 + 1e-9) else label for tick, label in zip(ticks, labels, strict=True)]
+    ax.set_yticks(ticks, own)
 
 
 def _prepare_losses(ax: Axes, values: npt.NDArray[np.floating]) -> tuple[float, float]:
@@ -336,8 +341,7 @@ def _prepare_losses(ax: Axes, values: npt.NDArray[np.floating]) -> tuple[float, 
     low, high = int(np.floor(logs.min())), int(np.ceil(logs.max() + 1e-9))
     ticks = 10.0 ** np.arange(low, max(high, low + 1) + 1)
     ax.set(xscale="log", yscale="log")
-    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    _label_both(ax, ticks, [f"{tick:g}" for tick in ticks], float(ticks[0]))
     ax.minorticks_off()
     return float(ticks[0]), float(ticks[-1])
 
