@@ -30,10 +30,10 @@ class BayesianSVC(AddsRows, LatentClassifier):
         as there are distinct rows the model is dense.
     learn_inducing : bool, default=False
         Move the inducing points by gradient together with the kernel.
-    kernel : str or kernel object, default="rbf+additive"
-        "rbf", "matern32", "matern52", "linear", "constant", "additive", sums
-        and products of names such as "linear + rbf*constant", or any object
-        with the methods of :class:`bayesvm.kernels.Kernel`.
+    kernel : str or kernel object, default="0.1*rbf + anova"
+        "anova", "rbf", "matern32", "matern52", "linear", "constant", sums
+        and products of names, and of numbers as starting variances, such as
+        "linear + 2*rbf*constant", or any object with the methods of :class:`bayesvm.kernels.Kernel`.
     ard : bool, default=True
         One length scale per feature in the kernels given by name.
     inference : str, default="auto"
@@ -66,6 +66,10 @@ class BayesianSVC(AddsRows, LatentClassifier):
         inference "coordinate" or "natural"; elsewhere, and with False, the hinge is alone.
         In ``partial_fit`` a model that has forgotten rows keeps the members it has; a call
         with more rows than exact rivals are the default for gives the softmax up.
+    normal_scores : bool, default=True
+        Average every standardised numeric column with its normal scores, a monotone curve through
+        the ranks of the training rows, so that skewed columns and outliers do not stretch distances.
+        False: standardised columns as they are.
     learning_rate : float or "auto", default="auto"
         Adam's rate for kernel parameters, and for everything with
         ``inference="adam"``.
@@ -189,6 +193,7 @@ class BayesianSVC(AddsRows, LatentClassifier):
         hyperparameters: str = "blend",
         local: bool = True,
         committee: bool = True,
+        normal_scores: bool = True,
         learning_rate: float | str = "auto",
         batch_size: int | None = None,
         max_iter: int | str = "auto",
@@ -212,6 +217,7 @@ class BayesianSVC(AddsRows, LatentClassifier):
         self.hyperparameters = hyperparameters
         self.local = local
         self.committee = committee
+        self.normal_scores = normal_scores
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_iter = max_iter
@@ -225,10 +231,6 @@ class BayesianSVC(AddsRows, LatentClassifier):
         self.random_state = random_state
         self.verbose = verbose
         self.warm_start = warm_start
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Models of versions without committees have one member; without categories, numbers."""
-        super().__setstate__({"committee": False, "categorical_features": None} | state)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -255,6 +257,7 @@ class BayesianSVC(AddsRows, LatentClassifier):
             "hyperparameters": "elbo",
             "local": False,
             "committee": False,
+            "normal_scores": False,
             "learning_rate": PAPER_RATE,
             "batch_size": defaults.BATCH_SIZE,
             "max_iter": PAPER_EPOCHS,
@@ -379,7 +382,7 @@ class BinaryBayesianSVC(FitsHinge, AddsRows, LatentClassifier):
         the model is dense.
     learn_inducing : bool, default=False
         Move the inducing points by gradient together with the kernel.
-    kernel : str or kernel object, default="rbf+additive"
+    kernel : str or kernel object, default="0.1*rbf + anova"
         As in :class:`BayesianSVC`.
     ard : bool, default=True
         One length scale per feature in the kernels given by name.

@@ -3,7 +3,7 @@
 from bayesvm._core.kernels import (
     KERNEL_NAMES,
     RBF,
-    AdditiveRBF,
+    Anova,
     Constant,
     Kernel,
     Linear,
@@ -11,6 +11,7 @@ from bayesvm._core.kernels import (
     Matern52,
     Params,
     Product,
+    Scaled,
     Stationary,
     Sum,
     register_kernel,
@@ -20,7 +21,7 @@ from bayesvm._core.kernels import (
 __all__ = [
     "KERNEL_NAMES",
     "RBF",
-    "AdditiveRBF",
+    "Anova",
     "Constant",
     "Kernel",
     "Linear",
@@ -28,6 +29,7 @@ __all__ = [
     "Matern52",
     "Params",
     "Product",
+    "Scaled",
     "Stationary",
     "Sum",
     "register_kernel",

@@ -91,7 +91,7 @@ def test_evaluate_needs_the_target(bayesvm, model, workshop, here, plain):
 def test_info(bayesvm, model, workshop):
     answer = bayesvm("info", model)
     assert (answer.status, answer.err) == (0, "")
-    for words in ("predicts  species", "held out", "leave-one-out", "rbf+additive", "scikit-learn"):
+    for words in ("predicts  species", "held out", "leave-one-out", "0.1*rbf + anova", "scikit-learn"):
         assert words in answer.out
     assert f"bayesvm.load('{model}')" in answer.out
     assert "model.predict_proba(read_table('NEW_TABLE.csv', model=model))" in answer.out

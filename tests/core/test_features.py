@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bayesvm._core.features import DifferentiableFeatures, inducing_factor, whitened_features
-from bayesvm._core.kernels import RBF, AdditiveRBF, IsotropicLinear, Linear, Matern32, Matern52, Scaled, Sum
+from bayesvm._core.kernels import RBF, Anova, IsotropicLinear, Linear, Matern32, Matern52, Scaled, Sum
 from bayesvm._linear import spanning_points
 from tests.problems import DTYPE, normal
 
@@ -81,7 +81,7 @@ KERNELS = [
     RBF(ard=False),
     Matern32(),
     Matern52(ard=False),
-    Sum((RBF(), AdditiveRBF())),
+    Sum((RBF(), Anova())),
     Scaled(RBF(), 2.0),
     Sum((Linear(), RBF())),
 ]

@@ -12,7 +12,7 @@ from bayesvm._compiled.kernels import PROFILES, DistanceTerm, TorchTerm
 from bayesvm._core.kernels import (
     KERNEL_NAMES,
     RBF,
-    AdditiveRBF,
+    Anova,
     Constant,
     IsotropicLinear,
     Kernel,
@@ -45,10 +45,10 @@ def _matern(nu_root, polynomial):
     return value
 
 
-def _additive(p, x, z):
-    share = torch.softmax(p["logits"], 0)
-    each = torch.exp(-0.5 * ((x - z) / p["log_length_scale"].exp()) ** 2)
-    return p["log_variance"].exp() * (share * each).sum()
+def _anova(p, x, z):
+    share = torch.sigmoid(p["logits"])
+    u = math.sqrt(3) * (x - z).abs() / p["log_length_scale"].exp()
+    return p["log_variance"].exp() * (1 - share + share * (1 + u) * torch.exp(-u)).prod()
 
 
 def _linear(p, x, z):
@@ -117,10 +117,10 @@ CASES = {
         lambda p, x, z: p["log_variance"].exp() * (x * z).sum(),
     ),
     "constant": (Constant(variance=0.7), _constant),
-    "additive": (AdditiveRBF(), _additive),
-    "rbf+additive": (
-        resolve_kernel("rbf+additive", True),
-        lambda p, x, z: _rbf(_part(p, 0), x, z) + _additive(_part(p, 1), x, z),
+    "anova": (Anova(), _anova),
+    "rbf+anova": (
+        resolve_kernel("rbf+anova", True),
+        lambda p, x, z: _rbf(_part(p, 0), x, z) + _anova(_part(p, 1), x, z),
     ),
     "sum": (
         Sum((Matern32(), Linear())),
@@ -276,7 +276,7 @@ def test_compiled_it_has_the_same_covariances_without_torch(kernel, formula, dty
 
 
 def test_a_subclass_does_not_inherit_the_fast_paths_of_another_covariance():
-    class Halved(AdditiveRBF):
+    class Halved(Anova):
         def cross(self, params, X, Z):
             return 0.5 * super().cross(params, X, Z)
 
@@ -315,7 +315,15 @@ def test_every_name_resolves(name, ard):
 def test_products_bind_tighter_than_sums():
     assert resolve_kernel("linear + rbf*constant", True) == Sum((Linear(), Product((RBF(), Constant()))))
     assert resolve_kernel(" matern32 * linear ", False) == Product((Matern32(ard=False), Linear(ard=False)))
-    assert resolve_kernel("rbf+additive", True) == Sum((RBF(), AdditiveRBF()))
+    assert resolve_kernel("rbf+anova", True) == Sum((RBF(), Anova()))
+
+
+def test_numbers_are_factors_on_the_starting_variance():
+    assert resolve_kernel("0.1*rbf + anova", True) == Sum((Scaled(RBF(), 0.1), Anova()))
+    assert resolve_kernel("2 * linear*rbf * .5", True) == Scaled(Product((Linear(), RBF())), 1.0)
+    for wrong in ("3", "rbf + 2", "-1*rbf", "1e3*rbf", "rbf*"):
+        with pytest.raises(ValueError, match="unknown kernel"):
+            resolve_kernel(wrong, True)
 
 
 def test_parameters_of_parts_have_their_number_as_prefix():

@@ -30,7 +30,7 @@ def spoiled(value: float) -> np.ndarray:
         ({"rivals": "all"}, r"rivals='all' .*'exact', 'sampled', 'mean'"),
         ({"hyperparameters": "mcmc"}, r"hyperparameters='mcmc' .*'blend', 'elbo', 'loo', 'fixed'"),
         ({"dtype": "float16"}, r"dtype='float16' .*'float64', 'float32'"),
-        ({"kernel": "rfb"}, r"unknown kernel 'rfb'.*'additive'.*'rbf'"),
+        ({"kernel": "rfb"}, r"unknown kernel 'rfb'.*'anova'.*'rbf'"),
         ({"kernel": "rbf + "}, r"unknown kernel ''.*'rbf'"),
         ({"learning_rate": 0.0}, r"learning_rate=0.0 .*> 0"),
         ({"learning_rate": float("inf")}, r"learning_rate=inf .*finite"),

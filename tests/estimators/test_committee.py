@@ -48,8 +48,8 @@ def test_the_posterior_is_that_of_each_member_alone(n_classes):
     X, y = load_iris(return_X_y=True)
     X, y = X[y >= 3 - n_classes], y[y >= 3 - n_classes]
     options = {"hyperparameters": "fixed", "tol": 1e-6, "max_iter": 500, "kernel": "rbf", "n_inducing": 30}
-    alone = {"committee": False, "local": False}
-    both = BayesianSVC(**options, local=False, random_state=0).fit(X, y)
+    alone = {"committee": False, "local": False, "normal_scores": False}
+    both = BayesianSVC(**options, local=False, normal_scores=False, random_state=0).fit(X, y)
     hinge = BayesianSVC(**options, **alone, random_state=0).fit(X, y)
     J = hinge.model_.m.shape[0]
     assert both.model_.m.shape[0] == 2 * J

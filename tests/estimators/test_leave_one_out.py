@@ -90,7 +90,7 @@ def test_closed_form_is_close_to_true_leave_one_out(rivals):
     assert model.loo_log_loss_ > log_loss(y, model.predict_proba(X))
 
 
-@pytest.mark.parametrize("size", [1e-3, 1.0, 100.0, 1e9])
+@pytest.mark.parametrize("size", [1e-3, 1.0, 100.0, 1e6])
 def test_noise_of_any_weight_is_not_believed(size):
     """A row of any weight is one row to all that leave-one-out learns."""
     rng = np.random.default_rng(1)

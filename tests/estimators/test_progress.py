@@ -58,7 +58,8 @@ def test_callbacks_hear_every_step():
 def test_callbacks_with_any_number_of_steps(inference, max_iter):
     X, y = three_blobs(30)
     recorder = Recorder()
-    model = BayesianSVC(inference=inference, max_iter=max_iter, tol=0.0, batch_size=15, **FAST)
+    options = {"kernel": "rbf", "max_iter": max_iter, "tol": 0.0, "batch_size": 15, **FAST}
+    model = BayesianSVC(inference=inference, **options)
     model.set_callbacks(recorder).fit(X, y)
     # Exact steps that would lower the bound are tried again and not reported.
     assert 0 < len(recorder.ended) - 1 <= max_iter
@@ -111,7 +112,7 @@ class Snapshots:
         {"rivals": "exact"},
         {"rivals": "sampled"},
         {"inference": "natural", "batch_size": 40},
-        {"inference": "adam", "batch_size": 40, "max_iter": 8},
+        {"inference": "adam", "kernel": "rbf", "batch_size": 40, "max_iter": 8},
         {"learn_inducing": True, "n_inducing": 9},
     ],
     ids=str,
@@ -165,7 +166,7 @@ def test_progress_bar(capsys):
         ("posterior", {"rivals": "sampled"}),
         ("posterior", {"rivals": "mean", "hyperparameters": "fixed"}),
         ("posterior", {"inference": "natural", "batch_size": 20}),
-        ("adam", {"inference": "adam", "batch_size": 20}),
+        ("adam", {"inference": "adam", "kernel": "rbf", "batch_size": 20}),
     ],
 )
 @pytest.mark.parametrize("at", [1, 3])

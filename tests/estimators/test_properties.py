@@ -53,7 +53,7 @@ options = st.fixed_dictionaries(
         "rivals": st.sampled_from(["auto", "exact", "sampled", "mean"]),
         "hyperparameters": st.sampled_from(["fixed", "fixed", "blend", "loo"]),
         "n_inducing": st.sampled_from(["auto", 3, 10]),
-        "kernel": st.sampled_from(["rbf+additive", "rbf", "matern32", "linear"]),
+        "kernel": st.sampled_from(["rbf+anova", "rbf", "matern32", "linear"]),
         "dtype": st.sampled_from(["float64", "float64", "float32"]),
         "random_state": st.integers(0, 3),
     }

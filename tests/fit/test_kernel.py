@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bayesvm._core.kernels import RBF, AdditiveRBF, resolve_kernel
+from bayesvm._core.kernels import RBF, Anova, resolve_kernel
 from bayesvm._core.kernels.compose import deviation_scales
 from bayesvm._core.likelihoods import BinaryHinge, MulticlassHinge
 from bayesvm._core.sites import dense_statistics, ridge_sites, ridge_statistics, ridge_target
@@ -103,7 +103,7 @@ def test_objective_and_gradient_are_those_of_the_slow_objective(
     likelihood, n_classes, bound_weight, loo_weight, scale, monkeypatch
 ):
     monkeypatch.setattr(learning, "Adam", _Recorder)
-    kernel = resolve_kernel("rbf+additive", True)
+    kernel = resolve_kernel("rbf+anova", True)
     weight = uniform(14, seed=0, low=0.4, high=2.5)
     unit = weight / (1.0 + torch.arange(14).double() % 3)
     rows = classification_rows(14, n_classes, 5, seed=1, kernel=kernel, weight=weight, unit=unit)
@@ -194,11 +194,11 @@ def test_prior_is_normal_in_the_level_and_cauchy_in_the_deviations():
 
 
 def test_kernels_say_how_far_columns_may_deviate():
-    kernel = resolve_kernel("rbf*linear + additive", True)
+    kernel = resolve_kernel("rbf*linear + anova", True)
     scales = deviation_scales(kernel, kernel.init(normal(5, 3, seed=1)))
     assert scales["0.0.log_length_scale"] == RBF.deviation_scale
     assert scales["0.1.log_slope"] == 0.1
-    assert scales["1.logits"] == scales["1.log_length_scale"] == AdditiveRBF.deviation_scale
+    assert scales["1.logits"] == scales["1.log_length_scale"] == Anova.deviation_scale
 
 
 def test_inducing_points_move_only_if_asked():

@@ -76,7 +76,7 @@ def test_probabilities_keep_what_the_latents_know(per_class):
     y, y_new = np.repeat(np.arange(C), per_class), rng.integers(C, size=600)
     X = centres[y] + rng.standard_normal((len(y), 20))
     X_new = centres[y_new] + rng.standard_normal((600, 20))
-    model = BayesianSVC(n_inducing=64, rivals="sampled", random_state=0)
+    model = BayesianSVC(n_inducing=64, kernel="rbf+anova", rivals="sampled", random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, y)

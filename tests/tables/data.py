@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 # Learning the kernel takes most of the time and is irrelevant to most of these tests.
-FAST = {"hyperparameters": "fixed", "random_state": 0}
+FAST = {"kernel": "rbf+linear", "hyperparameters": "fixed", "random_state": 0}
 
 
 def mixed_table(n: int = 120, seed: int = 0) -> pd.DataFrame:

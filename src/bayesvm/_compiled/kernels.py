@@ -11,7 +11,7 @@ they are differences of large numbers, and cheap beside the exponentials.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import partial, reduce
 from typing import Any, Protocol
@@ -69,6 +69,8 @@ def product(A: Array, B: Array) -> Array:
 # Logarithms of covariances are clipped here. In single precision what is smaller is
 # negligible, and numbers below the smallest normal one would be slow.
 _LEAST_LOG = {"float32": -80.0, "float64": -1e15}
+# Beyond it an exponential is negligible in either precision, and slow in single where it is no normal number.
+_MOST_LOG = 80.0
 # Scaled values and squared distances end here: no square of one overflows in single precision.
 _LARGEST = 1e15
 # Numbers of features × rows × P treated at once: they stay in the cache.
@@ -169,50 +171,50 @@ That may be a little above zero by rounding, and may be overwritten. A kernel ad
 
 
 @dataclass(frozen=True, repr=False)
-class OneDimensionalTerms(Brief):
-    r"""The additive kernel, :math:`\sum_d \exp(\log w_d - (u_d c_d - v_{dp})^2)`.
+class FactorsOfColumns(Brief):
+    r"""The ANOVA kernel, :math:`\sigma^2 \prod_d (1 + b_d ((1 + u_d) e^{-u_d} - 1))`, u = |x c - v|.
 
     Attributes
     ----------
     scale : ndarray of shape (D,)
         c.
     V : ndarray of shape (D, 1, P)
-    log_weight : ndarray of shape (D, 1, 1)
+    share : ndarray of shape (D, 1, 1)
+        b.
     variance : float
-        The sum of the weights.
     """
 
     scale: Array
     V: Array
-    log_weight: Array
+    share: Array
     variance: float
 
     @classmethod
-    def of(cls, params: dict[str, Array], Z: Array, factor: float, dtype: str) -> OneDimensionalTerms:
+    def of(cls, params: dict[str, Array], Z: Array, factor: float, dtype: str) -> FactorsOfColumns:
         """From ``log_variance``, ``logits`` and ``log_length_scale``."""
         variance = factor * float(np.exp(params["log_variance"]))
-        log_share = params["logits"] - np.logaddexp.reduce(params["logits"])
-        scale = np.sqrt(0.5) * np.exp(-params["log_length_scale"])
+        scale = np.sqrt(3.0) * np.exp(-params["log_length_scale"])
+        share = 1.0 / (1.0 + np.exp(-params["logits"]))
         V = np.ascontiguousarray((Z * scale).T[:, None, :], dtype=dtype)
-        return cls(scale, V, (log_share + np.log(variance)).astype(dtype)[:, None, None], variance)
+        return cls(scale, V, share.astype(dtype)[:, None, None], variance)
 
     def cross(self, U: Array) -> Array:
         u = np.clip(U * self.scale, -_LARGEST, _LARGEST).astype(self.V.dtype, copy=False).T[:, :, None]
         D, _, P = self.V.shape
         size = max(1, _CHUNK_NUMBERS // (P * U.shape[0]))
-        K: Array | None = None
+        K = np.full((U.shape[0], P), self.variance, self.V.dtype)
         for start in range(0, D, size):
             part = slice(start, start + size)
             E = u[part] - self.V[part]
-            np.square(E, out=E)
-            np.subtract(self.log_weight[part], E, out=E)
-            np.exp(E, out=E)
-            k = E[0] if E.shape[0] == 1 else np.add.reduce(E, 0)
-            if K is None:
-                K = k
-            else:
-                K += k
-        assert K is not None
+            np.abs(E, out=E)
+            np.minimum(E, _MOST_LOG, out=E)
+            falling = np.exp(-E)
+            E += 1.0
+            E *= falling
+            E -= 1.0
+            E *= self.share[part]
+            E += 1.0
+            K *= E[0] if E.shape[0] == 1 else np.multiply.reduce(E, 0)
         return K
 
     def diag(self, U: Array) -> Array:
@@ -279,30 +281,44 @@ class ConstantTerm:
         return np.asarray(self.variance)
 
 
-@dataclass(frozen=True)
-class BlockTerms:
-    """The additive kernel with nominal features: numbers first, then indicators of levels (eq. 12.2).
+@dataclass(frozen=True, repr=False)
+class FactorsOfBlocks(Brief):
+    """The ANOVA kernel with nominal columns: numbers first, then blocks of indicators (eq. 12.2).
 
     Attributes
     ----------
-    numbers : OneDimensionalTerms or None
-    indicators : LinearTerm
-    n_numbers : int
+    numbers : FactorsOfColumns or ConstantTerm
+        The latter where there are no numbers.
+    starts : ndarray of int, shape (G + 1,)
+        Where blocks begin, and where the last one ends.
+    slope, offset : ndarray of shape (G,)
+        Of the factor of each block in the product of indicators.
+    Z : ndarray of shape (P, columns of all blocks)
     """
 
-    numbers: OneDimensionalTerms | None
-    indicators: LinearTerm
-    n_numbers: int
+    numbers: FactorsOfColumns | ConstantTerm
+    starts: Array
+    slope: Array
+    offset: Array
+    Z: Array
 
     def cross(self, U: Array) -> Array:
-        k = self.indicators.cross(U[:, self.n_numbers :])
-        if self.numbers is not None:
-            k += self.numbers.cross(U[:, : self.n_numbers])
-        return k
+        n = int(self.starts[0])
+        K = self.numbers.cross(U[:, :n])
+        for start, end, slope, offset in self._blocks():
+            factor = product(U[:, start:end], slope * self.Z[:, start - n : end - n].T)
+            factor += offset
+            K *= factor.astype(K.dtype, copy=False)
+        return K
 
     def diag(self, U: Array) -> Array:
-        variance = self.indicators.diag(U[:, self.n_numbers :])
-        return variance if self.numbers is None else variance + self.numbers.variance
+        variance = np.broadcast_to(self.numbers.diag(U), len(U)).copy()
+        for start, end, slope, offset in self._blocks():
+            variance *= offset + slope * np.square(U[:, start:end]).sum(1)
+        return variance
+
+    def _blocks(self) -> Iterator[tuple[int, int, float, float]]:
+        return zip(self.starts[:-1].tolist(), self.starts[1:].tolist(), self.slope, self.offset, strict=True)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from bayesvm._compiled import kernels, latents
 from bayesvm._compiled.columns import ColumnEncoder, Levels, as_table, one_hot
+from bayesvm._compiled.curves import Curves
 from bayesvm._compiled.files import read, write
 from bayesvm._compiled.kernels import Brief
 from bayesvm._compiled.latents import FoldedLocal, FoldedPosterior
@@ -45,12 +46,15 @@ class Standardised(Brief):
         The rate is one over the standard deviation.
     farthest : float
         Values end here, as those that the model was fitted to.
+    curves : Curves or None
+        What becomes of standardised columns.
     """
 
     kept: Array | None
     mean: Array
     rate: Array
     farthest: float
+    curves: Curves | None
 
     def __call__(self, X: Array) -> Array:
         if self.kept is not None:
@@ -58,7 +62,8 @@ class Standardised(Brief):
         with np.errstate(over="ignore"):
             U = X - self.mean
             U *= self.rate
-        return np.clip(U, -self.farthest, self.farthest, out=U)
+        np.clip(U, -self.farthest, self.farthest, out=U)
+        return U if self.curves is None else self.curves(U)
 
 
 @dataclass(frozen=True, repr=False)
@@ -243,17 +248,18 @@ def _types() -> tuple[type, ...]:
     """What a file may hold: frozen records of arrays and numbers, whose making runs nothing else."""
     return (
         CompiledPredictor,
+        Curves,
         FoldedLocal,
         FoldedPosterior,
         Standardised,
         StandardisedBlocks,
         ColumnEncoder,
         Levels,
-        kernels.BlockTerms,
         kernels.ConstantTerm,
         kernels.DistanceTerm,
+        kernels.FactorsOfBlocks,
+        kernels.FactorsOfColumns,
         kernels.LinearTerm,
-        kernels.OneDimensionalTerms,
         kernels.ProductOfTerms,
         kernels.SumOfTerms,
         kernels.TorchTerm,

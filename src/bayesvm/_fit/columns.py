@@ -440,7 +440,9 @@ class BlockScaler(Scaler):
             spread = 1.0 - np.square(share / share.sum()).sum()
             # The L - 1 contrasts of a column count for more than one column and for less than so many.
             height[g] = (size - 1) ** 0.25 / np.sqrt(spread) if spread > 0 else 1.0
-        return cls(mean, scale, scaler.kept, n, sizes, np.round(height, 12))
+        numbers = np.arange(len(mean)) < n
+        curves = None if scaler.curves is None else scaler.curves.of(numbers)
+        return cls(mean, scale, scaler.kept, n, sizes, np.round(height, 12), curves=curves)
 
     @property
     def blocks(self) -> Blocks:
@@ -454,9 +456,6 @@ class BlockScaler(Scaler):
         n, kept = self.n_numbers, self.kept[self.n_numbers :]
         levels = one_hot(X[:, n:][:, kept], self.sizes[kept], self.height[kept])
         return np.concatenate([self.numbers.transform(X[:, :n]), levels], 1)
-
-    def with_all_columns(self) -> Self:
-        return replace(self, kept=np.ones_like(self.kept))
 
     def inverse_transform(self, Z: FloatArray) -> FloatArray:
         """Rows as numbers and codes: that of the level with the largest indicator."""
@@ -476,4 +475,4 @@ class BlockScaler(Scaler):
     def numbers(self) -> Scaler:
         """The scaler of the columns before the codes."""
         n = self.n_numbers
-        return Scaler(self.mean[:n], self.scale[:n], self.kept[:n])
+        return Scaler(self.mean[:n], self.scale[:n], self.kept[:n], curves=self.curves)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-DEFAULT_KERNEL = "rbf+additive"
+DEFAULT_KERNEL = "0.1*rbf + anova"
 
 # Learning the kernel.
 LEARNING_STEPS = 25

@@ -257,6 +257,8 @@ class _Rows:
         if not getattr(e, "standardize", True):
             return Scaler.identity(self.engine.n_features)
         scaler = self.sample.moments.scaler(self.encoding.extent)
+        if getattr(e, "normal_scores", False):
+            scaler = scaler.towards_normal_scores(self.sample.rows)
         if encoder is None or not encoder.sizes:
             return scaler
         return BlockScaler.of(scaler, encoder, self.sample.rows)

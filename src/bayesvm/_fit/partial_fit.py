@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -67,11 +66,6 @@ class Memory:
     learned_from: int
     copied: bool = False
     group: npt.NDArray[np.int64] | None = None
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Files of earlier versions do not say how often each row was given."""
-        ones = np.ones(len(state["y"]), dtype=np.int64)
-        self.__dict__.update({"count": ones, "copied": False, "group": None} | state)
 
     @property
     def together(self) -> bool:

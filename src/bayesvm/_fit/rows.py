@@ -9,10 +9,14 @@ hashed by their position between the least and the greatest of their column.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+import torch
+
+from bayesvm._compiled.curves import Curves
 
 FloatArray = npt.NDArray[np.floating]
 IntArray = npt.NDArray[np.int64]
@@ -297,6 +301,9 @@ FARTHEST = 1e12
 # spread as a share of itself: those beyond depend on the order of summation.
 _BITS = 40
 _RANGE_BITS = 48
+# Knots of a column's curve, evenly spaced in its normal scores, and the decimals that these keep.
+_KNOTS = 65
+_SCORE_DECIMALS = 9
 
 
 @dataclass(frozen=True)
@@ -309,11 +316,14 @@ class Scaler:
         In the units of the data; the scale of a dropped column is 1.
     kept : ndarray of shape (D,)
         Whether a column varies.
+    curves : Curves or None
+        What becomes of standardised columns.
     """
 
     mean: FloatArray
     scale: FloatArray
     kept: npt.NDArray[np.bool_]
+    curves: Curves | None = field(default=None, kw_only=True)
 
     @classmethod
     def identity(cls, n_features: int) -> Scaler:
@@ -328,21 +338,56 @@ class Scaler:
             else:
                 Z = (X - self.mean) / self.scale
         np.clip(Z, -FARTHEST, FARTHEST, out=Z)
-        return np.round(Z, _DECIMALS, out=Z)
+        np.round(Z, _DECIMALS, out=Z)
+        if self.curves is None:
+            return Z
+        return np.round(self.curves.of(self.kept)(Z), _DECIMALS)
+
+    def towards_normal_scores(self, rows: CanonicalRows) -> Scaler:
+        """The same, with columns halfway to the normal scores of some rows (eq. 1.7)."""
+        Z = replace(self, kept=np.ones_like(self.kept)).transform(rows.X)
+        return replace(self, curves=_halfway(Z, rows.weight))
 
     def of_features(self, values: FloatArray) -> FloatArray:
         """One of the values of the standardised columns for each column that is kept."""
         return values
 
-    def with_all_columns(self) -> Scaler:
+    def with_all_columns(self) -> Self:
         """The same with constant columns kept: later rows may vary in them."""
-        return Scaler(self.mean, self.scale, np.ones_like(self.kept))
+        return replace(self, kept=np.ones_like(self.kept))
 
     def inverse_transform(self, Z: FloatArray) -> FloatArray:
         """Rows in the units of the data; dropped columns get their mean."""
         X = np.tile(self.mean, (Z.shape[0], 1))
+        Z = Z if self.curves is None else self.curves.of(self.kept).inverse(Z)
         X[:, self.kept] += Z * self.scale[self.kept]
         return X
+
+
+def _halfway(Z: FloatArray, weight: FloatArray) -> Curves:
+    """Curves that average standardised columns with their normal scores, and standardise what comes out."""
+    D = Z.shape[1]
+    x, y, slope = np.empty((D, _KNOTS)), np.empty((D, _KNOTS)), np.ones(D)
+    total = weight.sum()
+    for d, order in enumerate(Z.argsort(0, kind="stable").T):
+        z, w = Z[order, d], weight[order]
+        starts = np.flatnonzero(np.concatenate([[True], z[1:] != z[:-1]]))
+        z, w = z[starts], np.add.reduceat(w, starts)
+        below = torch.from_numpy((w.cumsum() - 0.5 * w) / total)
+        score = np.round(torch.special.ndtri(below).numpy(), _SCORE_DECIMALS)
+        half = 0.5 * (z + score)
+        mean = float(np.round(w @ half / total, _SCORE_DECIMALS))
+        (deviation,) = _rounded(np.sqrt([w @ np.square(half - mean) / total]))
+        if deviation > 0.0:
+            half, slope[d] = (half - mean) / deviation, 0.5 / deviation
+        if len(z) > _KNOTS:
+            even = np.linspace(score[0], score[-1], _KNOTS)
+            some = np.unique(np.concatenate([[0], np.searchsorted(score, even[1:-1]), [len(z) - 1]]))
+            z, half = z[some], half[some]
+        beyond = np.arange(1, 1 + _KNOTS - len(z))  # where there are fewer, on the line behind the last
+        x[d] = np.concatenate([z, z[-1] + beyond])
+        y[d] = np.concatenate([half, half[-1] + slope[d] * beyond])
+    return Curves(x, y, slope)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayesvm._core.kernels.additive import AdditiveRBF
+from bayesvm._core.kernels.anova import Anova
 from bayesvm._core.kernels.base import Kernel, Params
 from bayesvm._core.kernels.compose import (
     KERNEL_NAMES,
@@ -16,7 +16,7 @@ from bayesvm._core.kernels.linear import Constant, IsotropicLinear, Linear
 from bayesvm._core.kernels.stationary import RBF, Matern32, Matern52, Stationary
 
 __all__ = [
-    "AdditiveRBF",
+    "Anova",
     "Constant",
     "IsotropicLinear",
     "KERNEL_NAMES",

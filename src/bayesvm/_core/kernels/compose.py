@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -13,7 +15,7 @@ import torch
 from torch import Tensor
 
 from bayesvm._compiled.kernels import Array, CompiledKernel, ProductOfTerms, SumOfTerms, TorchTerm
-from bayesvm._core.kernels.additive import AdditiveRBF
+from bayesvm._core.kernels.anova import Anova
 from bayesvm._core.kernels.base import CrossToInducing, Kernel, Params, PlainCross
 from bayesvm._core.kernels.linear import Constant, Linear
 from bayesvm._core.kernels.stationary import RBF, Matern32, Matern52
@@ -134,7 +136,7 @@ def deviation_scales(kernel: Kernel, params: Params) -> dict[str, float]:
 KERNEL_NAMES: Registry[type[Kernel]] = Registry(
     "kernel",
     {
-        "additive": AdditiveRBF,
+        "anova": Anova,
         "constant": Constant,
         "linear": Linear,
         "matern32": Matern32,
@@ -166,10 +168,14 @@ def register_kernel(name: str, kernel: type[Kernel]) -> None:
     KERNEL_NAMES.register(name.strip(), kernel)
 
 
+_NUMBER = re.compile(r"\d+\.?\d*|\.\d+")
+
+
 def resolve_kernel(kernel: str | Kernel, ard: bool) -> Kernel:
     """A kernel object from a name, from names joined by + and *, or from a kernel object.
 
-    Products bind tighter than sums: ``"linear + rbf*constant"``.
+    Products bind tighter than sums: ``"linear + rbf*constant"``. A number is a factor on the
+    starting variance: ``"0.1*rbf + anova"``.
     """
     if not isinstance(kernel, str):
         if isinstance(kernel, Kernel) and not isinstance(kernel, type):
@@ -189,8 +195,13 @@ def resolve_kernel(kernel: str | Kernel, ard: bool) -> Kernel:
         return made(**options)
 
     def product(term: str) -> Kernel:
-        factors = tuple(named(name.strip()) for name in term.split("*"))
-        return factors[0] if len(factors) == 1 else Product(factors)
+        parts = [part.strip() for part in term.split("*")]
+        names = [part for part in parts if not _NUMBER.fullmatch(part)] or parts
+        factors = tuple(named(name) for name in names)
+        whole = factors[0] if len(factors) == 1 else Product(factors)
+        if len(names) == len(parts):
+            return whole
+        return Scaled(whole, math.prod(float(part) for part in parts if part not in names))
 
     terms = tuple(product(term) for term in kernel.split("+"))
     return terms[0] if len(terms) == 1 else Sum(terms)

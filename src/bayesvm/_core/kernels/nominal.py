@@ -6,7 +6,6 @@ learns for a column it learns for a feature here, and columns of a block share i
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
@@ -14,9 +13,15 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from bayesvm._compiled.kernels import Array, BlockTerms, CompiledKernel, LinearTerm, OneDimensionalTerms
+from bayesvm._compiled.kernels import (
+    Array,
+    CompiledKernel,
+    ConstantTerm,
+    FactorsOfBlocks,
+    FactorsOfColumns,
+)
 from bayesvm._core.kernels import compose
-from bayesvm._core.kernels.additive import AdditiveRBF, weighted_sum, weights
+from bayesvm._core.kernels.anova import Anova, product_over_columns, shares_and_rates
 from bayesvm._core.kernels.base import CrossToInducing, Kernel, Params
 from bayesvm._core.kernels.linear import Constant
 
@@ -67,8 +72,8 @@ def on_blocks(kernel: Kernel, blocks: Blocks) -> Kernel:
         return replace(kernel, kernels=tuple(on_blocks(k, blocks) for k in kernel.kernels))
     if isinstance(kernel, compose.Scaled):
         return replace(kernel, kernel=on_blocks(kernel.kernel, blocks))
-    if isinstance(kernel, AdditiveRBF):
-        return AdditiveOnBlocks(kernel, blocks)
+    if isinstance(kernel, Anova):
+        return AnovaOnBlocks(kernel, blocks)
     return kernel if isinstance(kernel, Constant) else SharedScales(kernel, blocks)
 
 
@@ -121,19 +126,19 @@ class SharedScales:
 
 
 @dataclass(frozen=True)
-class AdditiveOnBlocks:
-    r"""The additive kernel with one term for each nominal feature (eq. 12.2).
+class AnovaOnBlocks:
+    r"""The ANOVA kernel with one factor for each nominal feature (eq. 12.2).
 
-    A term is linear in the indicators, so all of them are one matrix product. At an inducing point
-    that is a mean of rows it is the mean of the covariances with these.
+    A factor is linear in the indicators. At an inducing point that is a mean of rows it is the
+    mean of the factors of these.
 
     Attributes
     ----------
-    kernel : AdditiveRBF
+    kernel : Anova
     blocks : Blocks
     """
 
-    kernel: AdditiveRBF
+    kernel: Anova
     blocks: Blocks
 
     @property
@@ -145,40 +150,51 @@ class AdditiveOnBlocks:
 
     def cross(self, params: Params, X: Tensor, Z: Tensor) -> Tensor:
         n = self.blocks.n_numbers
-        slope, offset = self._linear(params)
-        K = offset + (X[:, n:] * slope) @ Z[:, n:].mT
-        if not n:
-            return K
-        w, q = weights(params)
-        return K + weighted_sum(X[:, :n], Z[:, :n], w[:n], q[:n])
+        b, rho = shares_and_rates(params)
+        K = params["log_variance"].exp()
+        if n:
+            K = K * product_over_columns(X[:, :n], Z[:, :n], b[:n], rho[:n])
+        for x, z, slope, offset in zip(
+            X[:, n:].split(self.blocks.sizes, 1),
+            Z[:, n:].split(self.blocks.sizes, 1),
+            *self._linear(params),
+            strict=True,
+        ):
+            K = K * (offset + slope * (x @ z.mT))
+        return K
 
     def diag(self, params: Params, X: Tensor) -> Tensor:
-        n = self.blocks.n_numbers
-        slope, offset = self._linear(params)
-        return offset + weights(params)[0][:n].sum() + X[:, n:].square() @ slope
+        variance = params["log_variance"].exp().expand(X.shape[0])
+        blocks = X[:, self.blocks.n_numbers :].split(self.blocks.sizes, 1)
+        for x, slope, offset in zip(blocks, *self._linear(params), strict=True):
+            variance = variance * (offset + slope * x.square().sum(1))
+        return variance
 
     def relevance(self, params: Params, n_features: int) -> Tensor:
-        n = self.blocks.n_numbers
-        w, q = weights(params)
-        return torch.cat([(w * q)[:n], self._linear(params)[0]])
+        n, owner = self.blocks.n_numbers, self.blocks.owner
+        slopes = self.kernel.relevance(params, n_features)[:n]
+        of_blocks = params["log_variance"].exp() * self._linear(params)[0]
+        return torch.cat([slopes, of_blocks[(owner[n:] - n).to(of_blocks.device)]])
 
-    def compiled(self, params: dict[str, Array], Z: Array, factor: float, dtype: str) -> BlockTerms:
+    def compiled(self, params: dict[str, Array], Z: Array, factor: float, dtype: str) -> FactorsOfBlocks:
         n = self.blocks.n_numbers
-        tensors = {name: torch.as_tensor(v) for name, v in params.items()}
-        slope, offset = (factor * t.numpy() for t in self._linear(tensors))
-        linear = LinearTerm((Z[:, n:] * slope).T.copy(), slope, float(offset), dtype)
-        if not n:
-            return BlockTerms(None, linear, n)
-        share = float(weights(tensors)[0][:n].sum()) / float(tensors["log_variance"].exp())
-        some = {name: v[:n] if v.ndim else v + math.log(share) for name, v in params.items()}
-        return BlockTerms(OneDimensionalTerms.of(some, Z[:, :n], factor, dtype), linear, n)
+        slope, offset = (
+            t.numpy() for t in self._linear({name: torch.as_tensor(v) for name, v in params.items()})
+        )
+        some = {name: v[:n] if v.ndim else v for name, v in params.items()}
+        numbers: FactorsOfColumns | ConstantTerm = (
+            FactorsOfColumns.of(some, Z[:, :n], factor, dtype)
+            if n
+            else ConstantTerm.of(params["log_variance"], Z, factor, dtype)
+        )
+        starts = torch.tensor((n, *self.blocks.sizes)).cumsum(0).numpy()
+        return FactorsOfBlocks(numbers, starts, slope, offset, Z[:, n:].copy())
 
     def _linear(self, params: Params) -> tuple[Tensor, Tensor]:
-        """Slopes of the indicators, one for each column of the blocks, and the offset."""
-        n, owner = self.blocks.n_numbers, self.blocks.owner
-        w, q = (t[n:] for t in weights(params))
-        square = w.new_tensor(self.blocks.squares)
-        apart = torch.exp(-q * square)
-        # w (1 - a), where 1 - a may be as small as rounding
-        slope = -w * torch.expm1(-q * square) / square
-        return slope[(owner[n:] - n).to(w.device)], torch.dot(w, apart)
+        """Slopes and offsets of the factors of the blocks, shape (G,) each."""
+        n = self.blocks.n_numbers
+        b, rho = (t[n:] for t in shares_and_rates(params))
+        square = b.new_tensor(self.blocks.squares)
+        u = rho * (2.0 * square).sqrt()
+        lost = b * (1.0 - (1.0 + u) * torch.exp(-u))
+        return lost / square, 1.0 - lost

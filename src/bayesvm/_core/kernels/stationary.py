@@ -101,7 +101,7 @@ class Stationary(ABC):
     variance: float = 1.0
     length_scale: float = 1.0
 
-    # A length scale multiplies all covariances, for any values of the other columns (see AdditiveRBF).
+    # A length scale multiplies all covariances, for any values of the other columns.
     deviation_scale = 0.03
 
     def init(self, X: Tensor) -> Params:

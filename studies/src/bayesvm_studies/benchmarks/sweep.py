@@ -69,7 +69,7 @@ class SweepProblem:
         X: np.ndarray,
         y: np.ndarray,
         P: int,
-        kernel: str = "rbf+additive",
+        kernel: str = "0.1*rbf + anova",
         device: str = "cpu",
         n_classes: int | None = None,
     ) -> SweepProblem:

@@ -1,10 +1,13 @@
-"""The additive kernel: its hand-written backward pass, and tables for columns with few values."""
+"""The ANOVA kernel: its hand-written backward pass, and tables for columns with few values."""
+
+import itertools
+import math
 
 import pytest
 import torch
 
-from bayesvm._core.kernels import AdditiveRBF
-from bayesvm._core.kernels.additive import AdditiveFromTables, AdditiveOnRows, _groups
+from bayesvm._core.kernels import Anova
+from bayesvm._core.kernels.anova import AnovaFromTables, AnovaOnRows, _groups
 from bayesvm._core.kernels.compose import cross_to_inducing, on_rows
 from tests.problems import generator, normal
 
@@ -12,9 +15,13 @@ N, P, D = 6, 4, 3
 
 
 def _plain(params, X, Z):
-    w = params["log_variance"].exp() * torch.softmax(params["logits"], 0)
-    distance = (X[:, None, :] - Z[None, :, :]) / params["log_length_scale"].exp()
-    return (w * torch.exp(-0.5 * distance.square())).sum(-1)
+    b, correlation = torch.sigmoid(params["logits"]), _correlations(params, X, Z)
+    return params["log_variance"].exp() * (1 - b + b * correlation).prod(-1)
+
+
+def _correlations(params, X, Z):
+    u = math.sqrt(3) * (X[:, None, :] - Z[None, :, :]).abs() / params["log_length_scale"].exp()
+    return (1 + u) * torch.exp(-u)
 
 
 def _inputs(seed):
@@ -32,7 +39,7 @@ def test_all_gradients_are_autograd_s(moving):
     X, Z, params = _inputs(0)
     U = normal(N, P, seed=9)
     gradients = []
-    for function in (AdditiveRBF().cross, _plain):
+    for function in (Anova().cross, _plain):
         x, z = X.clone().requires_grad_("X" in moving), Z.clone().requires_grad_("Z" in moving)
         theta = {k: v.clone().requires_grad_() for k, v in params.items()}
         (U * function(theta, x, z)).sum().backward()
@@ -48,28 +55,47 @@ def test_cross_passes_gradcheck_in_rows_inducing_points_and_parameters():
     names = list(params)
     inputs = [t.requires_grad_() for t in (X, Z, *params.values())]
     assert torch.autograd.gradcheck(
-        lambda X, Z, *v: AdditiveRBF().cross(dict(zip(names, v, strict=True)), X, Z), inputs
+        lambda X, Z, *v: Anova().cross(dict(zip(names, v, strict=True)), X, Z), inputs
     )
 
 
 def test_gradient_when_rows_are_their_own_inducing_points():
     X, _, params = _inputs(20)
     gradients = []
-    for function in (AdditiveRBF().cross, _plain):
+    for function in (Anova().cross, _plain):
         x = X.clone().requires_grad_()
         (normal(N, N, seed=21) * function(params, x, x)).sum().backward()
         gradients.append(x.grad)
     torch.testing.assert_close(*gradients)
 
 
-def test_shares_are_a_convex_combination():
+def test_it_is_a_sum_over_all_sets_of_columns():
     X, Z, params = _inputs(30)
-    K = AdditiveRBF().cross(params, X, X)
-    torch.testing.assert_close(K.diagonal(), params["log_variance"].exp().expand(N))
-    one = AdditiveRBF().cross({**params, "logits": torch.tensor([50.0, 0.0, 0.0]).double()}, X, Z)
-    scale = params["log_length_scale"].exp()[0]
-    alone = params["log_variance"].exp() * torch.exp(-0.5 * ((X[:, :1] - Z[:, 0]) / scale).square())
-    torch.testing.assert_close(one, alone)
+    b, correlation = torch.sigmoid(params["logits"]), _correlations(params, X, Z)
+    total = torch.zeros(N, P).double()
+    for n in range(D + 1):
+        for some in map(list, itertools.combinations(range(D), n)):
+            others = [d for d in range(D) if d not in some]
+            total += (b[some] * correlation[..., some]).prod(-1) * (1 - b[others]).prod()
+    torch.testing.assert_close(Anova().cross(params, X, Z), params["log_variance"].exp() * total)
+
+
+def test_a_column_without_a_share_does_not_count():
+    X, Z, params = _inputs(40)
+    params["logits"][1] = -torch.inf
+    others = {k: v if not v.ndim else v[[0, 2]] for k, v in params.items()}
+    expected = Anova().cross(others, X[:, [0, 2]], Z[:, [0, 2]])
+    torch.testing.assert_close(Anova().cross(params, X, Z), expected)
+
+
+def test_far_apart_rows_keep_what_columns_leave_alone_in_single_precision():
+    """Gradients stay finite where factors are as small as they get."""
+    X = torch.tensor([[0.0, 0.0], [1e9, -1e9]])
+    params = {k: v.requires_grad_() for k, v in Anova().init(X).items()}
+    K = Anova().cross(params, X, X)
+    torch.testing.assert_close(K[0, 1], torch.tensor(0.3**2), rtol=1e-5, atol=0.0)
+    K.sum().backward()
+    assert all(bool(v.grad.isfinite().all()) for v in params.values())
 
 
 def _rows(*n_values: int, n: int = 60) -> torch.Tensor:
@@ -86,22 +112,22 @@ def _rows(*n_values: int, n: int = 60) -> torch.Tensor:
 )
 def test_columns_with_few_values_share_a_table_while_the_kernel_is_learned(n_values, n_rest):
     """The battery of all kernels compares the numbers."""
-    prepared = on_rows(AdditiveRBF(), _rows(*n_values))
-    assert isinstance(prepared, AdditiveOnRows)
+    prepared = on_rows(Anova(), _rows(*n_values))
+    assert isinstance(prepared, AnovaOnRows)
     assert len(prepared.rest) == n_rest
 
 
 def test_rows_with_many_values_are_computed():
-    X, kernel = normal(500, 3, seed=3), AdditiveRBF()
+    X, kernel = normal(500, 3, seed=3), Anova()
     assert on_rows(kernel, X) is kernel
-    assert not isinstance(cross_to_inducing(kernel, kernel.init(X), X[:4], X), AdditiveFromTables)
+    assert not isinstance(cross_to_inducing(kernel, kernel.init(X), X[:4], X), AnovaFromTables)
 
 
 def test_tables_of_passes_serve_known_values_only():
-    X, Z, kernel = _rows(4, 13, 4, 800, 2, n=800), normal(7, 5, seed=1), AdditiveRBF()
+    X, Z, kernel = _rows(4, 13, 4, 800, 2, n=800), normal(7, 5, seed=1), Anova()
     params = kernel.init(X)
     cross = cross_to_inducing(kernel, params, Z, X)
-    assert isinstance(cross, AdditiveFromTables)
+    assert isinstance(cross, AnovaFromTables)
     assert sorted(cross.columns.tolist()) == [0, 1, 2, 4]
     assert cross.rest.tolist() == [3]
     cross.table.fill_(torch.nan)
