@@ -77,7 +77,7 @@ def test_round_trip(way, n_classes, settings, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kernel", [*sorted(KERNEL_NAMES), "rbf+anova", "linear + rbf*constant", RBF(ard=False)], ids=str
+    "kernel", [*sorted(KERNEL_NAMES), "0.1*rbf + anova", "linear + rbf*constant", RBF(ard=False)], ids=str
 )
 def test_every_kernel_can_be_saved(kernel, tmp_path):
     X, y = three_blobs(30)

@@ -106,7 +106,7 @@ def _standardised(scaler: Scaler) -> Standardised:
     kept = None if scaler.kept.all() else np.flatnonzero(scaler.kept)
     chosen = slice(None) if kept is None else kept
     curves = None if scaler.curves is None else scaler.curves.of(scaler.kept)
-    return Standardised(kept, scaler.mean[chosen], 1.0 / scaler.scale[chosen], FARTHEST, curves)
+    return Standardised(kept, scaler.mean[chosen], scaler.scale[chosen], FARTHEST, curves)
 
 
 def _posterior(model: Model, some: Array, temperature: Array, factor: Array, dtype: str) -> FoldedPosterior:

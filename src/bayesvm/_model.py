@@ -180,7 +180,7 @@ class FittedKernel:
     kernel : Kernel
     params : dict of str to ndarray
         Free parameters; names that start with ``log_`` are logarithms, in
-        units of standard deviations of the columns.
+        units of the columns that kernels see (eq. 1.7).
     scaler : Scaler
     numbers : callable or None
         From a user's rows with categories or gaps to numbers.

@@ -144,3 +144,17 @@ def test_columns_share_tables_as_long_as_these_are_small():
     assert len(groups) == 3
     assert sorted(d for group in groups for d in group) == list(range(10))
     assert _groups({0: 30, 1: 2}, 8) == [[0], [1]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("logit", [-40.0, 40.0])
+def test_shares_at_their_ends_are_finite_everywhere(dtype, logit):
+    X = _rows(3, 4, 5).to(dtype) * 300.0
+    params = {k: v.requires_grad_() for k, v in Anova().init(X).items()}
+    params["logits"].data.fill_(logit)
+    prepared = on_rows(Anova(), X)
+    assert isinstance(prepared, AnovaOnRows)
+    K = prepared.cross(params, X, X[:6])
+    torch.testing.assert_close(K, Anova().cross(params, X, X[:6]), rtol=1e-3, atol=1e-6)
+    K.sum().backward()
+    assert all(bool(v.grad.isfinite().all()) for v in params.values())

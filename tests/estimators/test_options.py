@@ -72,7 +72,7 @@ def test_hyperparameters(hyperparameters, n_classes):
 @pytest.mark.parametrize("ard", [True, False])
 @pytest.mark.parametrize(
     "kernel",
-    [*sorted(KERNEL_NAMES), "rbf+anova", "linear + rbf*constant", "rbf*linear", "linear+anova"],
+    [*sorted(KERNEL_NAMES), "0.1*rbf + anova", "linear + rbf*constant", "rbf*linear", "linear+anova"],
 )
 def test_kernels_by_name(kernel, ard):
     X, y = three_blobs(40)

@@ -112,3 +112,48 @@ def test_the_paper_and_the_option_leave_columns_standardised():
     model = BayesianSVC(normal_scores=False, random_state=0).fit(X, y)
     assert model.model_.scaler.curves is None
     assert BayesianSVC.paper().normal_scores is False
+
+
+@pytest.mark.parametrize("light", [1e-20, 1e-300, 1e20, 1e300])
+def test_weights_of_any_size_leave_curves_finite(light):
+    X = np.array([[-1.0], [0.0], [1.0], [1.5]])
+    _, halfway = scaler_of(X, np.array([1.0, 1.0, 1.0, light]))
+    assert np.isfinite(halfway.curves.x).all()
+    assert np.isfinite(halfway.curves.y).all()
+    assert (np.diff(halfway.transform(np.linspace(-3, 3, 50)[:, None])[:, 0]) >= 0).all()
+
+
+def test_a_mirrored_column_has_mirrored_scores():
+    X = columns()[:60]
+    weight = np.random.default_rng(5).random(60)
+    _, one = scaler_of(X, weight)
+    _, other = scaler_of(-X, weight)
+    assert_allclose(other.transform(-X), -one.transform(X), atol=1e-7)
+
+
+def test_rows_alone_and_together_are_the_same():
+    X = columns()
+    _, halfway = scaler_of(X)
+    together = halfway.transform(X)
+    assert_allclose(np.concatenate([halfway.transform(x[None]) for x in X]), together, atol=1e-10)
+
+
+def test_later_calls_of_partial_fit_keep_the_curves():
+    X, y = columns()[:, :3], np.random.default_rng(6).integers(0, 2, N)
+    model = BayesianSVC(hyperparameters="fixed", random_state=0).partial_fit(X[:300], y[:300], classes=[0, 1])
+    before = model.model_.scaler.curves
+    model.partial_fit(X[300:320], y[300:320])
+    assert model.model_.scaler.curves is before
+
+
+@pytest.mark.parametrize("outlier", [1e3, 1e6, 1e9, 1e12])
+def test_compiled_rows_meet_the_same_curves(outlier):
+    """A curve is as steep as an outlier makes the others crowd together."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(120, 3))
+    y = (X[:, 0] + X[:, 1] > 0).astype(int)
+    X[5, 0] = outlier
+    model = BayesianSVC(hyperparameters="fixed", local=False, random_state=0).fit(X, y)
+    exact = model.compile_predictor("float64")
+    assert_allclose(exact.predict_proba(X), model.predict_proba(X), atol=1e-7)
+    assert_allclose(exact.predict_proba_one(X[7]), model.predict_proba(X[7:8])[0], atol=1e-7)

@@ -26,7 +26,7 @@ def problem():
     X = torch.as_tensor(rng.normal(size=(N, 3)))
     y, weight = torch.as_tensor(rng.integers(0, C, N)), torch.as_tensor(rng.random(N) + 0.5)
     rows = StandardisedRows(X, y, weight, torch.arange(N))
-    kernel = resolve_kernel("rbf+anova", True)
+    kernel = resolve_kernel("0.1*rbf + anova", True)
     R = torch.as_tensor(np.tril(rng.normal(size=(C, P, P))) * 0.3) + 1.5 * torch.eye(P, dtype=torch.float64)
     q = gaussian.Gaussian(torch.as_tensor(rng.normal(size=(C, P))), R)
     return rows, kernel, kernel.init(X), torch.as_tensor(rng.normal(size=(P, 3))), q

@@ -169,7 +169,7 @@ def test_sweep_is_the_sum_over_all_rows(rule, keep):
     encoding = _encoding(X, seed=3)
     sample = engine(700, X, y, weight).total(Sample(encoding, 700))
     data, scaler = sample.rows, sample.moments.scaler(encoding.extent)
-    kernel = resolve_kernel("rbf+anova", True)
+    kernel = resolve_kernel("0.1*rbf + anova", True)
     tensors = (
         torch.as_tensor(a) for a in (scaler.transform(data.X), data.y, data.weight, data.unit, data.key)
     )

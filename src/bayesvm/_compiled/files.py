@@ -22,7 +22,7 @@ from bayesvm._compiled.kernels import NotRegisteredError
 from bayesvm._files import replacing
 from bayesvm._version import __version__
 
-_FORMAT = 3
+_FORMAT = 4
 _DESCRIPTION = "description"
 # Exceptions of numpy for foreign, truncated or damaged files.
 _UNREADABLE = (

@@ -170,6 +170,10 @@ That may be a little above zero by rounding, and may be overwritten. A kernel ad
 """
 
 
+# The largest share of a column in the ANOVA kernel: a factor of zero would have no logarithm.
+MOST_ALONE = 1.0 - 1e-6
+
+
 @dataclass(frozen=True, repr=False)
 class FactorsOfColumns(Brief):
     r"""The ANOVA kernel, :math:`\sigma^2 \prod_d (1 + b_d ((1 + u_d) e^{-u_d} - 1))`, u = |x c - v|.
@@ -194,7 +198,7 @@ class FactorsOfColumns(Brief):
         """From ``log_variance``, ``logits`` and ``log_length_scale``."""
         variance = factor * float(np.exp(params["log_variance"]))
         scale = np.sqrt(3.0) * np.exp(-params["log_length_scale"])
-        share = 1.0 / (1.0 + np.exp(-params["logits"]))
+        share = np.minimum(1.0 / (1.0 + np.exp(-params["logits"])), MOST_ALONE)
         V = np.ascontiguousarray((Z * scale).T[:, None, :], dtype=dtype)
         return cls(scale, V, share.astype(dtype)[:, None, None], variance)
 

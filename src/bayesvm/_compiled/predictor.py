@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from bayesvm._compiled import kernels, latents
 from bayesvm._compiled.columns import ColumnEncoder, Levels, as_table, one_hot
-from bayesvm._compiled.curves import Curves
+from bayesvm._compiled.curves import DECIMALS, Curves
 from bayesvm._compiled.files import read, write
 from bayesvm._compiled.kernels import Brief
 from bayesvm._compiled.latents import FoldedLocal, FoldedPosterior
@@ -35,15 +35,13 @@ _MOST_NAMED = 10
 class Standardised(Brief):
     """Columns in standard deviations from their mean; those that never varied are left out.
 
-    What ``Scaler.transform`` gives before it rounds, with products for
-    divisions: a model is fitted to the bit, a prediction need not be.
+    What ``Scaler.transform`` gives, rounded only where curves follow, which may be steep.
 
     Attributes
     ----------
     kept : ndarray of int or None
         None: all columns.
-    mean, rate : ndarray of shape (number kept,)
-        The rate is one over the standard deviation.
+    mean, scale : ndarray of shape (number kept,)
     farthest : float
         Values end here, as those that the model was fitted to.
     curves : Curves or None
@@ -52,7 +50,7 @@ class Standardised(Brief):
 
     kept: Array | None
     mean: Array
-    rate: Array
+    scale: Array
     farthest: float
     curves: Curves | None
 
@@ -61,9 +59,9 @@ class Standardised(Brief):
             X = X[:, self.kept]
         with np.errstate(over="ignore"):
             U = X - self.mean
-            U *= self.rate
+            U /= self.scale
         np.clip(U, -self.farthest, self.farthest, out=U)
-        return U if self.curves is None else self.curves(U)
+        return U if self.curves is None else self.curves(np.round(U, DECIMALS, out=U))
 
 
 @dataclass(frozen=True, repr=False)

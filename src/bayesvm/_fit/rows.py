@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from bayesvm._compiled.curves import Curves
+from bayesvm._compiled.curves import DECIMALS, Curves
 
 FloatArray = npt.NDArray[np.floating]
 IntArray = npt.NDArray[np.int64]
@@ -292,9 +292,6 @@ def _near(rows: CanonicalRows, n: int, used: IntArray, information: FloatArray) 
 # --- Standardisation, weighted and independent of units.
 
 
-# Standardised values are rounded to this many decimals, so that the same data
-# in other units become the same numbers to the bit and ties stay ties.
-_DECIMALS = 11
 # Standardised values are clipped here, so that no square of one overflows.
 FARTHEST = 1e12
 # Digits that a mean keeps, as a share of the spread and of the range, and a
@@ -338,10 +335,10 @@ class Scaler:
             else:
                 Z = (X - self.mean) / self.scale
         np.clip(Z, -FARTHEST, FARTHEST, out=Z)
-        np.round(Z, _DECIMALS, out=Z)
+        np.round(Z, DECIMALS, out=Z)
         if self.curves is None:
             return Z
-        return np.round(self.curves.of(self.kept)(Z), _DECIMALS)
+        return np.round(self.curves.of(self.kept)(Z), DECIMALS)
 
     def towards_normal_scores(self, rows: CanonicalRows) -> Scaler:
         """The same, with columns halfway to the normal scores of some rows (eq. 1.7)."""
@@ -368,16 +365,15 @@ def _halfway(Z: FloatArray, weight: FloatArray) -> Curves:
     """Curves that average standardised columns with their normal scores, and standardise what comes out."""
     D = Z.shape[1]
     x, y, slope = np.empty((D, _KNOTS)), np.empty((D, _KNOTS)), np.ones(D)
-    total = weight.sum()
+    weight = weight / weight.sum()
     for d, order in enumerate(Z.argsort(0, kind="stable").T):
         z, w = Z[order, d], weight[order]
         starts = np.flatnonzero(np.concatenate([[True], z[1:] != z[:-1]]))
         z, w = z[starts], np.add.reduceat(w, starts)
-        below = torch.from_numpy((w.cumsum() - 0.5 * w) / total)
-        score = np.round(torch.special.ndtri(below).numpy(), _SCORE_DECIMALS)
+        score = np.round(_normal_scores(w), _SCORE_DECIMALS)
         half = 0.5 * (z + score)
-        mean = float(np.round(w @ half / total, _SCORE_DECIMALS))
-        (deviation,) = _rounded(np.sqrt([w @ np.square(half - mean) / total]))
+        mean = float(np.round(w @ half, _SCORE_DECIMALS))
+        (deviation,) = _rounded(np.sqrt([w @ np.square(half - mean)]))
         if deviation > 0.0:
             half, slope[d] = (half - mean) / deviation, 0.5 / deviation
         if len(z) > _KNOTS:
@@ -388,6 +384,14 @@ def _halfway(Z: FloatArray, weight: FloatArray) -> Curves:
         x[d] = np.concatenate([z, z[-1] + beyond])
         y[d] = np.concatenate([half, half[-1] + slope[d] * beyond])
     return Curves(x, y, slope)
+
+
+def _normal_scores(weight: FloatArray) -> FloatArray:
+    """Normal quantiles of ordered values, each tail from its own end, as one may weigh next to nothing."""
+    below, above = weight.cumsum() - 0.5 * weight, weight[::-1].cumsum()[::-1] - 0.5 * weight
+    tail = np.clip(np.minimum(below, above), np.finfo(np.float64).tiny, 0.5)
+    size = -torch.special.ndtri(torch.from_numpy(tail)).numpy()
+    return np.asarray(np.sign(below - above) * size)
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ class PosteriorCovariance:
 Mask = npt.NDArray[np.bool_]
 # Rows of a large pool whose scores are computed, and the nodes that choose them.
 PROMISING = 20_000
-_FEW_NODES = 16
+_FEW_NODES = 64
 _FEW_NODES_ON_A_LINE = 64
 
 

@@ -201,7 +201,10 @@ def resolve_kernel(kernel: str | Kernel, ard: bool) -> Kernel:
         whole = factors[0] if len(factors) == 1 else Product(factors)
         if len(names) == len(parts):
             return whole
-        return Scaled(whole, math.prod(float(part) for part in parts if part not in names))
+        factor = math.prod(float(part) for part in parts if part not in names)
+        if not factor:
+            raise ValueError(f"a starting variance of zero in kernel={kernel!r}: leave that part out")
+        return Scaled(whole, factor)
 
     terms = tuple(product(term) for term in kernel.split("+"))
     return terms[0] if len(terms) == 1 else Sum(terms)

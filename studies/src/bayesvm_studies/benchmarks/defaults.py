@@ -21,7 +21,7 @@ import torch
 from bayesvm import BayesianSVC
 from bayesvm._core import calibration
 from bayesvm._fit import defaults
-from bayesvm.kernels import RBF, Anova, Linear, Sum
+from bayesvm.kernels import RBF, Anova, Scaled, Sum
 from bayesvm_studies.benchmarks.common import ROOT, Record, command_line, folder_of_sets, source_version
 from bayesvm_studies.benchmarks.comparison import fit_to_set, read_results, run_missing, small_sets
 
@@ -45,9 +45,12 @@ def _sizes(inducing: int, learning_rows: int, learning_inducing: int, more: floa
 VARIATIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "defaults": ({}, {}),
     "rbf alone": ({}, {"kernel": "rbf"}),
-    "rbf + anova + linear": ({}, {"kernel": Sum((RBF(), Anova(), Linear()))}),
-    "shorter length scales": ({}, {"kernel": Sum((RBF(length_scale=0.7), Anova(length_scale=0.7)))}),
-    "larger variances": ({}, {"kernel": Sum((RBF(variance=2.0), Anova(variance=2.0)))}),
+    "rbf + anova + linear": ({}, {"kernel": "0.1*rbf + anova + linear"}),
+    "shorter length scales": (
+        {},
+        {"kernel": Sum((Scaled(RBF(length_scale=0.7), 0.1), Anova(length_scale=0.7)))},
+    ),
+    "larger variances": ({}, {"kernel": "0.2*rbf + 2*anova"}),
     "bound alone": ({}, {"hyperparameters": "elbo"}),
     "leave-one-out alone": ({}, {"hyperparameters": "loo"}),
     "half the leave-one-out": ({"LEAVE_ONE_OUT_WEIGHT": {"blend": 0.25}}, {}),

@@ -62,7 +62,7 @@ VARIANTS: dict[str, tuple[list[tuple[Any, str, Any]], dict[str, Any]]] = {
     "sum of bound and leave-one-out": (_both(1.0), {}),
     "three quarters of bound and leave-one-out": (_both(0.75), {}),
     "scale .03": ([(Anova, "deviation_scale", 0.03)], {}),
-    "scale .3": ([(Anova, "deviation_scale", 0.3)], {}),
+    "scale .1": ([(Anova, "deviation_scale", 0.1)], {}),
     "levels .35": ([(defaults, "LEVEL_SCALE", 0.35)], {}),
     "temperatures from 1/4": ([(calibration, "TEMPERATURES", calibration.TEMPERATURES[12:])], {}),
     "no calibration": ([(leave_one_out, "fit_calibration", _as_it_is)], {}),
