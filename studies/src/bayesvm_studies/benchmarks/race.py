@@ -206,7 +206,10 @@ def run_all(
     known: Results,
     keep: Callable[[Results], None],
 ) -> Results:
-    """Records of all models on all sets; ``keep`` is called after every run."""
+    """Records of all models on all sets, and earlier ones of other models on these sets.
+
+    ``keep`` is called after every run.
+    """
     versions: dict[str, str] = {}
     problems: dict[str, str] = {}
     wanted: Results = {}
@@ -248,7 +251,7 @@ def run_all(
             known[key] = spent[key] = {**wanted[key], **found}
             keep(known)
             print(outcome(known[key]), file=sys.stderr, flush=True)
-    return {key: known[key] for key in wanted}
+    return {key: record for key, record in known.items() if key[0] in problems}
 
 
 def run_contestant(contestant: Contestant, problem_file: Path, n_rows: int) -> Record:
@@ -367,7 +370,8 @@ def main() -> int:
         lambda results: write_results(arguments.results, results),
     )
     curves = {key: curve_of(record) for key, record in results.items() if "seconds" in record}
-    summary = summarise(curves, [peer for peer in PEERS if peer in contestants])
+    ran = {model for _, model in results}
+    summary = summarise(curves, [peer for peer in PEERS if peer in ran])
     print_report(summary, results)
     write_json(
         arguments.json,
@@ -376,9 +380,9 @@ def main() -> int:
         split=SPLIT,
         provisional=any(r["provisional"] for r in results.values()),
         models={model: record["version"] for (_, model), record in results.items()},
-        options={model: contestant.options for model, contestant in contestants.items()},
+        options={m: c.options for m, c in {**CONTESTANTS, **contestants}.items() if m in ran},
     )
-    missing = set(contestants) - {model for _, model in results}
+    missing = set(contestants) - ran
     return 1 if missing or any("error" in r for r in results.values()) else 0
 
 
