@@ -221,7 +221,7 @@ def test_files_of_the_first_version_are_refused_in_one_line():
     folder = Path(__file__).parent / "data"
     with pytest.raises(ValueError, match=r"cannot load it; fit the model again$"):
         bayesvm.load(folder / "first_version.skops")
-    with pytest.raises(ValueError, match="in format 1; this version reads format 3: compile"):
+    with pytest.raises(ValueError, match="in format 1; this version reads format 4: compile"):
         CompiledPredictor.load(folder / "first_version_compiled.npz")
 
 

@@ -175,7 +175,7 @@ _OVR, _SVC = f"{HERE}.structured.one_vs_rest:IndependentOneVsRest", "bayesvm:Bay
 _BATCHED, _SVGP = "bayesvm:OneVsRestBayesianSVC", "bayesvm:SVGPClassifier"
 _AUGMENTED = {"expectation": "augmented", **PAPER_RECIPE}
 _PAPER = (
-    _own(MULTI_CLASS, "Multi-class", _SVC, rivals="mean", local=False, **PAPER_RECIPE),
+    _own(MULTI_CLASS, "Multi-class", _SVC, rivals="mean", local=False, normal_scores=False, **PAPER_RECIPE),
     _own("one_vs_rest", "One-vs-rest", _OVR, **_AUGMENTED),
     _own("svgp", "SVGP", _SVGP, likelihood="robustmax", **PAPER_RECIPE),
     _own("one_vs_rest_batched", "One-vs-rest, batched", _BATCHED, **_AUGMENTED),
